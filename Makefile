@@ -1,0 +1,104 @@
+# Needs Python >= 3.11 and make; everything else is installed into $(VENV).
+#
+#   make demo PYTHON=python3.12     uses another interpreter
+
+PYTHON ?= python3
+VENV ?= .venv
+
+# Programs are run as modules: the scripts beside the interpreter break when the checkout is moved.
+PY := $(VENV)/bin/python
+PIP := $(PY) -m pip --disable-pip-version-check --quiet
+
+# Each stamp is newer than all that it was made from, so that an environment is refreshed when the requirements
+# change and otherwise costs nothing. An interrupted step leaves no stamp and is done again.
+VENV_DONE := $(VENV)/.venv-done
+CORE_DONE := $(VENV)/.core-done
+DEV_DONE := $(VENV)/.dev-done
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help demo test install lint types doctest wheel coverage check bench format clean
+
+help: ## show this list
+	@echo 'usage: make TARGET [PYTHON=python3.x]'
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 12
+
+# ---------------------------------------------------------------------------------------- the two commands
+
+demo: $(CORE_DONE) ## install the package and train the example on embedded real data
+	@# torch says at import that NumPy is absent; the core does without it on purpose.
+	@$(PY) -W 'ignore:Failed to initialize NumPy:UserWarning' examples/demo.py
+
+test: $(DEV_DONE) ## install the package with its tools and run all tests
+	$(PY) -m pytest
+
+# ------------------------------------------------------------------------------------------------- the rest
+
+install: $(DEV_DONE) ## only install, with the tools
+
+lint: $(DEV_DONE) ## style, formatting, and the one-way import rule
+	$(PY) -m ruff check .
+	$(PY) -m ruff format --check .
+	$(PY) -c 'from importlinter.cli import lint_imports_command; lint_imports_command()' --no-cache
+
+types: $(DEV_DONE) ## mypy, strict
+	$(PY) -m mypy
+
+doctest: $(DEV_DONE) ## examples in docstrings and in the README
+	$(PY) -m pytest --doctest-modules src
+	$(PY) -m pytest tests/test_readme.py
+
+wheel: $(DEV_DONE) ## build the wheel and load the embedded data from it
+	rm -rf dist
+	$(PIP) wheel --no-deps --no-build-isolation --wheel-dir dist .
+	@# -I: not from this directory, nor from src.
+	$(PY) -I -c 'import sys, pathlib; \
+	  sys.path.insert(0, str(next(pathlib.Path("dist").glob("*.whl")).resolve())); \
+	  import scorewise, scorewise.datasets as d; \
+	  assert ".whl" in scorewise.__file__, scorewise.__file__; \
+	  data = d.beijing_pm25(); assert "CC BY 4.0" in data.attribution; print(data)'
+
+coverage: $(DEV_DONE) ## tests with branch coverage
+	$(PY) -m pytest --cov --cov-report=term
+
+check: lint types test doctest wheel ## everything that must pass
+
+bench: $(DEV_DONE) ## speed of the losses against binary cross entropy
+	$(PY) -m benchmarks.speed
+
+format: $(DEV_DONE) ## put the code into shape
+	$(PY) -m ruff check --fix .
+	$(PY) -m ruff format .
+
+clean: ## remove the environment and all that was built
+	rm -rf $(VENV) build dist htmlcov .coverage .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# --------------------------------------------------------------------------------------- the environment
+
+$(VENV_DONE):
+	@command -v '$(PYTHON)' >/dev/null || \
+	  { echo 'error: $(PYTHON) was not found; name a Python >= 3.11: make PYTHON=/path/to/python3' >&2; exit 1; }
+	@'$(PYTHON)' -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "error: scorewise needs Python >= 3.11, $(PYTHON) is $$('$(PYTHON)' --version 2>&1); name another: make PYTHON=python3.12" >&2; exit 1; }
+	@'$(PYTHON)' -c 'import ensurepip, venv' 2>/dev/null || \
+	  { echo 'error: $(PYTHON) lacks the venv module; on Debian or Ubuntu: apt install python3-venv' >&2; exit 1; }
+	@echo 'Creating $(VENV) ...'
+	@'$(PYTHON)' -m venv --clear '$(VENV)'
+	@touch $@
+
+$(CORE_DONE): $(VENV_DONE) pyproject.toml constraints.txt
+	@echo 'Installing scorewise and PyTorch into $(VENV); the first time this takes a minute or more ...'
+	@$(call install,.)
+	@touch $@
+
+$(DEV_DONE): $(VENV_DONE) pyproject.toml constraints.txt
+	@echo 'Installing scorewise, PyTorch and the development tools into $(VENV); the first time this takes minutes ...'
+	@$(call install,.[dev])
+	@touch $@ $(CORE_DONE)
+
+# Without build isolation, so that the constraints hold for the build backend too.
+define install
+$(PIP) install -c constraints.txt hatchling && \
+$(PIP) install -c constraints.txt --no-build-isolation -e '$(1)'
+endef
