@@ -1,0 +1,22 @@
+"""Train a classifier for the score it will be judged by.
+
+>>> import scorewise as sw
+>>> loss = sw.ScoreLoss("tss")  # minus the true skill statistic, expected over the threshold
+"""
+
+from scorewise import datasets, priors, scores
+from scorewise.confusion import ConfusionMatrix, confusion_matrix, expected_confusion_matrix
+from scorewise.losses import CombinedLoss, ScoreLoss
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "CombinedLoss",
+    "ConfusionMatrix",
+    "ScoreLoss",
+    "confusion_matrix",
+    "datasets",
+    "expected_confusion_matrix",
+    "priors",
+    "scores",
+]

@@ -1,0 +1,177 @@
+"""Losses: minus a score of the expected confusion matrix."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from scorewise import scores
+from scorewise._inputs import Batch, Watch, check_now, is_number, number, prepare
+from scorewise.confusion import ConfusionMatrix, expected_cells
+from scorewise.priors import as_prior
+
+
+class ScoreLoss(nn.Module):
+    r"""Minus the score of the confusion matrix expected under a prior of the threshold.
+
+    .. math:: \ell = -s\left(\mathbb{E}_\tau[CM(\tau)]\right)
+
+    Minimising it trains for the score ``s`` at the thresholds that the prior finds likely. A score for which less is
+    better (error_rate) enters with a plus sign. The loss depends on the batch as a whole: larger batches, with both
+    classes in them, give better gradients.
+
+    Args:
+        score: A name (see `scorewise.scores.names`) or a `Score`.
+        prior: Which thresholds matter: an object of `scorewise.priors`, a `torch.distributions` object with a cdf, a
+            density function on [0, 1], or None for the uniform prior.
+        from_logits: Whether the model's outputs are logits (the default, and more exact) or probabilities.
+        validate: Whether to check values. Shapes and dtypes are always checked. On a CPU a bad value is an error at
+            once. On an accelerator, or compiled, nothing waits for the device: the error comes at a later call, or
+            from `raise_if_invalid`.
+
+    The loss is computed in float32 for narrower logits, and sums are in float64. With (n, labels) outputs it is the
+    mean over labels.
+
+    Example:
+        >>> logits = torch.tensor([-2.0, 0.5, 1.0, 3.0], requires_grad=True)
+        >>> loss = ScoreLoss("tss")(logits, torch.tensor([0, 0, 1, 1]))
+        >>> loss
+        tensor(-0.4710, grad_fn=<MulBackward0>)
+        >>> loss.backward()
+
+    Reference:
+        F. Marchetti, S. Guastavino, C. Campi, F. Benvenuto, M. Piana: A comprehensive theoretical framework for the
+        optimization of neural networks classification performance with respect to weighted metrics.
+    """
+
+    def __init__(
+        self,
+        score: str | scores.Score,
+        *,
+        prior: object = None,
+        from_logits: bool = True,
+        validate: bool = True,
+    ) -> None:
+        super().__init__()
+        self.score = scores.get(score)
+        self.prior = as_prior(prior)
+        self.from_logits = from_logits
+        self.validate = validate
+        self._sign = -1.0 if self.score.greater_is_better else 1.0
+        self._watch = Watch(from_logits=from_logits)
+
+    def forward(
+        self,
+        logits: Tensor,
+        targets: Tensor,
+        *,
+        mask: Tensor | None = None,
+        sample_weight: Tensor | None = None,
+    ) -> Tensor:
+        """The loss of a batch, a scalar.
+
+        Args:
+            logits: The model's outputs, (n,) or (n, labels).
+            targets: Labels 0/1 of any dtype, or soft labels in [0, 1], of the same shape.
+            mask: True where a sample counts; elsewhere logits and labels may be NaN and get no gradient.
+            sample_weight: How much each sample counts, at least 0.
+        """
+        batch = self._batch(logits, targets, mask, sample_weight)
+        value = self.score.function(*expected_cells(batch, self.prior))
+        if value.dim():
+            value = value.mean()
+        return value.to(batch.predictions.dtype) * self._sign
+
+    def matrix(
+        self,
+        logits: Tensor,
+        targets: Tensor,
+        *,
+        mask: Tensor | None = None,
+        sample_weight: Tensor | None = None,
+    ) -> ConfusionMatrix:
+        """The expected confusion matrix behind the loss, for the same arguments."""
+        return ConfusionMatrix(*expected_cells(self._batch(logits, targets, mask, sample_weight), self.prior))
+
+    def raise_if_invalid(self) -> None:
+        """Raise if a batch seen on an accelerator or in a compiled graph held bad values. Waits for the device."""
+        self._watch.raise_if_invalid()
+
+    def _batch(self, logits: object, targets: object, mask: object, sample_weight: object) -> Batch:
+        batch = prepare(logits, targets, from_logits=self.from_logits, mask=mask, sample_weight=sample_weight)
+        if self.validate:
+            if batch.predictions.device.type == "cpu" and not torch.compiler.is_compiling():
+                check_now(batch)
+            else:
+                self._watch.record(batch)
+        return batch
+
+    def extra_repr(self) -> str:
+        """The arguments, for the module's repr."""
+        return f"{self.score.name!r}, prior={self.prior}, from_logits={self.from_logits}"
+
+
+class CombinedLoss(nn.Module):
+    r"""A convex combination of losses, for more than one objective: :math:`\sum_k \beta_k \ell_k`.
+
+    Args:
+        losses: Pairs (beta, loss); each beta at least 0, their sum 1.
+
+    Every loss is called with the same arguments.
+
+    Example:
+        >>> loss = CombinedLoss([(0.7, ScoreLoss("tss")), (0.3, ScoreLoss("f1"))])
+        >>> loss(torch.tensor([-2.0, 0.5, 3.0]), torch.tensor([0, 1, 1]))
+        tensor(-0.7236)
+    """
+
+    def __init__(self, losses: Sequence[tuple[float, nn.Module]]) -> None:
+        super().__init__()
+        if not isinstance(losses, Iterable) or isinstance(losses, str | Mapping):
+            seen = type(losses).__name__
+            raise TypeError(f"CombinedLoss: expected a list of pairs (beta, loss), saw {seen}.")
+        betas, parts = [], []
+        for pair in losses:
+            try:
+                beta, loss = pair
+            except (TypeError, ValueError) as error:
+                raise TypeError(f"CombinedLoss: expected pairs (beta, loss), saw {pair!r}.") from error
+            if not is_number(beta) or not isinstance(loss, nn.Module):
+                seen = f"({type(beta).__name__}, {type(loss).__name__})"
+                raise TypeError(f"CombinedLoss: expected pairs (number, loss module), saw {seen}.")
+            betas.append(float(beta))
+            parts.append(loss)
+        if not all(beta >= 0 for beta in betas) or not math.isclose(sum(betas), 1.0, abs_tol=1e-6):
+            raise ValueError(
+                f"CombinedLoss: the betas must be at least 0 and sum to 1, saw {betas} with the sum "
+                f"{number(sum(betas))}."
+            )
+        self.betas = tuple(betas)
+        self.losses = nn.ModuleList(parts)
+
+    def forward(self, *args: Any, **kwargs: Any) -> Tensor:
+        """The weighted sum of the losses, each called with these arguments."""
+        terms = [beta * loss(*args, **kwargs) for beta, loss in zip(self.betas, self.losses, strict=True)]
+        return torch.stack(terms).sum()
+
+    def raise_if_invalid(self) -> None:
+        """Pass the question on to the losses that can answer it; see `ScoreLoss.raise_if_invalid`."""
+        errors = []
+        for loss in self.losses:
+            ask = getattr(loss, "raise_if_invalid", None)
+            if ask is not None:
+                try:
+                    ask()
+                except ValueError as error:
+                    errors.append(error)
+        # All were asked, and so have forgotten: the losses saw the same batch, which is one error, not one for each.
+        if errors:
+            raise errors[0]
+
+    def extra_repr(self) -> str:
+        """The weights, for the module's repr."""
+        return f"betas={self.betas}"

@@ -1,0 +1,17 @@
+import pytest
+import torch
+from hypothesis import settings
+
+# The tensors are small: more threads would wait for each other, and badly so beside other processes.
+torch.set_num_threads(1)
+
+# A slow machine is no defect of the code.
+settings.register_profile("scorewise", deadline=None)
+settings.load_profile("scorewise")
+
+
+def pytest_collection_modifyitems(items):
+    if not torch.cuda.is_available():
+        for item in items:
+            if "gpu" in item.keywords:
+                item.add_marker(pytest.mark.skip(reason="there is no accelerator on this machine"))

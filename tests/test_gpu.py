@@ -1,0 +1,198 @@
+"""On an accelerator: the same numbers as on the CPU, and no waiting for the device."""
+
+import pytest
+import torch
+
+import scorewise as sw
+from tests.cases import ALL_PRIORS
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.filterwarnings("ignore:Synchronization debug mode is a prototype"),
+]
+
+BATCHED = sw.priors.Beta(torch.tensor([2.0, 0.5]), torch.tensor([5.0, 3.0]))
+
+
+@pytest.fixture
+def no_waiting():
+    """Any operation that makes the host wait for the device is an error."""
+    torch.cuda.synchronize()
+    torch.cuda.set_sync_debug_mode("error")
+    yield
+    torch.cuda.set_sync_debug_mode("default")
+
+
+def batch(n=5000, labels=None, dtype=torch.float64):
+    g = torch.Generator().manual_seed(0)
+    shape = (n,) if labels is None else (n, labels)
+    return torch.randn(shape, dtype=dtype, generator=g), torch.rand(shape, generator=g) < 0.3
+
+
+def value_and_gradient(loss, z, y, **arguments):
+    z = z.detach().requires_grad_()
+    value = loss(z, y, **arguments)
+    return value.detach().cpu(), torch.autograd.grad(value, z)[0].cpu()
+
+
+@pytest.mark.parametrize("name", sw.scores.names())
+def test_every_score_agrees_with_the_cpu(name):
+    z, y = batch()
+    loss = sw.ScoreLoss(name)
+    torch.testing.assert_close(
+        value_and_gradient(loss, z.cuda(), y.cuda()), value_and_gradient(loss, z, y), rtol=1e-9, atol=1e-12
+    )
+
+
+@pytest.mark.parametrize("case", ALL_PRIORS, ids=repr)
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+def test_every_prior_agrees_with_the_cpu(case, dtype):
+    if case.name.startswith("torch-"):
+        pytest.skip("a torch distribution stays on the device where its user put its parameters")
+    z, y = batch(dtype=dtype)
+    loss = sw.ScoreLoss("hss", prior=case.prior)
+    tolerance = 1e-9 if dtype == torch.float64 else 2e-5
+    torch.testing.assert_close(
+        value_and_gradient(loss, z.cuda(), y.cuda()),
+        value_and_gradient(loss, z, y),
+        rtol=tolerance,
+        atol=tolerance * 1e-2,
+    )
+
+
+def test_a_distribution_on_the_device():
+    z, y = batch()
+    mean, std = torch.tensor(0.4, dtype=torch.float64), torch.tensor(0.3, dtype=torch.float64)
+    here, there = (
+        sw.ScoreLoss("csi", prior=torch.distributions.Normal(m, s)) for m, s in ((mean, std), (mean.cuda(), std.cuda()))
+    )
+    torch.testing.assert_close(value_and_gradient(there, z.cuda(), y.cuda()), value_and_gradient(here, z, y))
+
+
+@pytest.mark.parametrize("case", [c for c in ALL_PRIORS if not c.name.startswith("torch-")], ids=repr)
+def test_no_prior_waits_for_the_device(case, no_waiting):
+    torch.cuda.set_sync_debug_mode("default")
+    z, y = batch(dtype=torch.float32)
+    z, y = z.cuda().requires_grad_(), y.cuda()
+    mask, weight = torch.ones_like(y), torch.ones_like(z)
+    loss = sw.ScoreLoss("tss", prior=case.prior)
+    loss(z, y, mask=mask, sample_weight=weight).backward()  # tables and pinned memory are made once
+    torch.cuda.synchronize()
+    torch.cuda.set_sync_debug_mode("error")
+    for _ in range(3):
+        loss(z, y, mask=mask, sample_weight=weight).backward()
+
+
+def test_batched_parameters_do_not_wait_for_the_device(no_waiting):
+    torch.cuda.set_sync_debug_mode("default")
+    z, y = batch(labels=2, dtype=torch.float32)
+    z, y = z.cuda().requires_grad_(), y.cuda()
+    loss = sw.ScoreLoss("tss", prior=BATCHED)
+    loss(z, y).backward()
+    torch.cuda.synchronize()
+    torch.cuda.set_sync_debug_mode("error")
+    loss(z, y).backward()
+
+
+def test_bad_values_are_reported_without_waiting():
+    z, y = batch()
+    z, y = z.cuda(), y.cuda()
+    loss = sw.ScoreLoss("tss")
+    loss(z, y)
+    torch.cuda.synchronize()
+    z[7] = torch.nan
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        loss(z, y)
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+    with pytest.raises(ValueError, match="logits with NaN among them"):
+        loss.raise_if_invalid()
+    loss.raise_if_invalid()
+
+
+def test_bad_values_are_reported_by_a_later_call():
+    z, y = batch()
+    z, y = z.cuda(), y.double().cuda()
+    loss = sw.ScoreLoss("tss")
+    loss(z, y + 1)
+    torch.cuda.synchronize()
+    with pytest.raises(ValueError, match="targets from 0 to 2, expected"):
+        loss(z, y)
+
+
+@pytest.mark.parametrize("prior", [None, sw.priors.Beta(2.0, 5.0)], ids=["uniform", "beta"])
+def test_nan_does_not_break_the_device(prior):
+    """A table must not be read out of its bounds: on a device that is the end of the process."""
+    z, y = batch()
+    z = z.cuda()
+    z[3] = torch.nan
+    value = sw.ScoreLoss("tss", prior=prior)(z, y.cuda())
+    torch.cuda.synchronize()
+    assert value.isnan()
+
+
+@pytest.mark.parametrize("mode", ["default", "reduce-overhead"])
+@pytest.mark.parametrize("prior", [None, sw.priors.Beta(2.0, 5.0)], ids=["uniform", "beta"])
+def test_compiled(mode, prior):
+    torch.compiler.reset()
+    z, y = batch(dtype=torch.float32)
+    loss = sw.ScoreLoss("hss", prior=prior)
+    compiled = torch.compile(loss, fullgraph=True, mode=mode)
+    expected = value_and_gradient(loss, z, y)
+    for _ in range(4):
+        torch.testing.assert_close(value_and_gradient(compiled, z.cuda(), y.cuda()), expected, rtol=1e-4, atol=1e-7)
+    loss.raise_if_invalid()
+    compiled(z.cuda() * torch.inf, y.cuda())
+    with pytest.raises(ValueError, match="logits"):
+        loss.raise_if_invalid()
+
+
+def test_counts_are_exact():
+    n = 2**25 + 1
+    p = torch.ones(n, device="cuda")
+    matrix = sw.confusion_matrix(p, p)
+    assert matrix.tp.item() == n
+    assert sw.expected_confusion_matrix(p, p).tp.item() == n
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_narrow_logits(dtype):
+    z, y = batch(dtype=torch.float32)
+    value, grad = value_and_gradient(sw.ScoreLoss("mcc"), (z * 30).to("cuda", dtype), y.cuda())
+    assert value.dtype == torch.float32
+    assert value.isfinite()
+    assert grad.isfinite().all()
+
+
+def test_autocast_changes_nothing():
+    z, y = batch(dtype=torch.float32)
+    loss = sw.ScoreLoss("hss", prior=sw.priors.Beta(2.0, 5.0))
+    plain = value_and_gradient(loss, z.cuda(), y.cuda())
+    with torch.autocast("cuda", dtype=torch.bfloat16):
+        inside = value_and_gradient(loss, z.cuda(), y.cuda())
+    torch.testing.assert_close(inside, plain, rtol=0, atol=0)
+
+
+def test_arguments_on_different_devices():
+    z, y = batch()
+    with pytest.raises(ValueError, match="targets are on cpu, but the predictions are on cuda"):
+        sw.ScoreLoss("tss")(z.cuda(), y)
+    with pytest.raises(ValueError, match="mask"):
+        sw.ScoreLoss("tss")(z.cuda(), y.cuda(), mask=y)
+
+
+def test_a_loss_in_a_captured_graph():
+    z, y = batch(dtype=torch.float32)
+    z, y = z.cuda(), y.float().cuda()
+    loss = sw.ScoreLoss("tss")
+    stream = torch.cuda.Stream()
+    with torch.cuda.stream(stream):
+        loss(z, y)
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        value = loss(z, y)
+    graph.replay()
+    torch.cuda.synchronize()
+    torch.testing.assert_close(value.cpu(), loss(z.cpu(), y.cpu()))
