@@ -64,7 +64,7 @@ coverage: $(DEV_DONE) ## tests with branch coverage
 check: lint types test doctest wheel ## everything that must pass
 
 bench: $(DEV_DONE) ## speed of the losses against binary cross entropy
-	$(PY) -m benchmarks.speed
+	$(PY) -m benchmarks.speed --write
 
 format: $(DEV_DONE) ## put the code into shape
 	$(PY) -m ruff check --fix .

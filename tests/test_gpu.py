@@ -132,6 +132,7 @@ def test_nan_does_not_break_the_device(prior):
     assert value.isnan()
 
 
+@pytest.mark.filterwarnings("ignore:The CUDA Graph is empty")  # as PyTorch warms its graphs up
 @pytest.mark.parametrize("mode", ["default", "reduce-overhead"])
 @pytest.mark.parametrize("prior", [None, sw.priors.Beta(2.0, 5.0)], ids=["uniform", "beta"])
 def test_compiled(mode, prior):

@@ -429,3 +429,13 @@ def test_numbers_and_arrays_are_accepted():
     assert float(prior.cdf(0.5)) == pytest.approx(0.5)
     assert prior.cdf(np.array([0.5])).dtype == torch.float64
     assert isinstance(priors.Uniform(np.float64(0.1), 0.5).support[0], float)
+
+
+def test_first_used_while_evaluating_then_while_training():
+    prior = priors.Beta(torch.tensor([2.0, 3.0]), 4.0)
+    with torch.inference_mode():
+        prior.cdf(torch.rand(5, 2))
+    x = torch.rand(5, 2, requires_grad=True)
+    (grad,) = torch.autograd.grad(prior.cdf(x).sum(), x, create_graph=True)
+    grad.sum().backward()
+    assert x.grad.isfinite().all()

@@ -25,5 +25,4 @@ def test_block(code, printed):
 
 
 def test_the_first_example_has_ten_lines():
-    lines = [line for line in BLOCKS[0][0].splitlines() if line.strip() and not line.startswith("import ")]
-    assert len(lines) <= 10
+    assert len([line for line in BLOCKS[0][0].splitlines() if line]) == 10

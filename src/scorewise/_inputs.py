@@ -135,20 +135,19 @@ def extremes(batch: Batch) -> Tensor:
         else:
             low, high = torch.aminmax(t)
             rows.append(torch.stack((-low, high)))
-    return torch.stack(rows).float()
+    wide = torch.stack(rows)
+    return wide if wide.device.type == "mps" else wide.double()
 
 
 def is_valid(seen: Tensor, *, from_logits: bool) -> Tensor:
     """Whether `extremes` are legal, as a tensor on their device."""
-    return (seen <= seen.new_tensor(_legal(from_logits))).all()  # a NaN is not
+    return (seen <= seen.new_tensor(_legal(seen.dtype, from_logits))).all()  # a NaN is not
 
 
-_LARGEST = torch.finfo(torch.float32).max
-
-
-def _legal(from_logits: bool) -> list[list[float]]:
+def _legal(dtype: torch.dtype, from_logits: bool) -> list[list[float]]:
     """The largest legal `extremes`."""
-    return [[_LARGEST, _LARGEST] if from_logits else [0.0, 1.0], [0.0, 1.0], [0.0, _LARGEST]]
+    largest = torch.finfo(dtype).max
+    return [[largest, largest] if from_logits else [0.0, 1.0], [0.0, 1.0], [0.0, largest]]
 
 
 class Watch:
@@ -156,25 +155,27 @@ class Watch:
 
     def __init__(self, *, from_logits: bool) -> None:
         self.from_logits = from_logits
-        self.seen = torch.zeros(3, 2)
+        self.seen = torch.zeros(3, 2, dtype=torch.float64)
         self._host: Tensor | None = None
         self._event: Any = None
 
     def record(self, batch: Batch) -> None:
         """Add a batch, without waiting for the device. Raise if an earlier one is known to have been bad."""
-        capturing = batch.predictions.is_cuda and torch.cuda.is_current_stream_capturing()
-        eager = not torch.compiler.is_compiling() and not capturing
+        # asked in this order: the compiler cannot trace the question about a stream
+        eager = not torch.compiler.is_compiling() and not (
+            batch.predictions.is_cuda and torch.cuda.is_current_stream_capturing()
+        )
         if eager and self._event is not None and self._event.query():
             self._event = None
             self._judge(self._host)
         new = extremes(batch)
         if self.seen.device != new.device:
-            self.seen = self.seen.to(new.device)
+            self.seen = self.seen.to(new.device, new.dtype)
         self.seen.copy_(torch.maximum(self.seen, new))
         if eager and new.is_cuda and self._event is None:
             # Pinned memory lets the copy run beside the host; the event tells a later call that it has arrived.
             if self._host is None:
-                self._host = torch.empty(3, 2, pin_memory=True)
+                self._host = torch.empty(3, 2, dtype=torch.float64, pin_memory=True)
             self._host.copy_(self.seen, non_blocking=True)
             self._event = torch.cuda.Event()
             self._event.record()
@@ -193,7 +194,7 @@ class Watch:
                 ("logits" if self.from_logits else "predictions", "targets", "sample_weight"),
                 ("finite numbers" if self.from_logits else "[0, 1]", "[0, 1]", "finite numbers of at least 0"),
                 seen.tolist(),
-                _legal(self.from_logits),
+                _legal(seen.dtype, self.from_logits),
                 strict=True,
             )
             if not all(value <= most for value, most in zip(row, legal, strict=True))

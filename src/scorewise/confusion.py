@@ -203,25 +203,29 @@ def expected_cells(batch: Batch, prior: ThresholdPrior) -> Tally:
             f"{'' if x.dim() == 1 else ' or one value per label'}."
         )
     others_learn = y.requires_grad or (count is not None and count.requires_grad)
-    if torch.compiler.is_compiling() or others_learn:
+    # PyTorch has no public way to ask whether torch.func is at work, and refuses functions like `_ExpectedCells` there.
+    transformed = torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active()
+    if transformed or others_learn:
         cdf, sf = tails(prior, x, from_logits=batch.from_logits)
-        plain, bound = _tally(cdf, sf, y, count), _bound(x)
-        tn, fp, fn, tp = (_Bounded.apply(cell, bound) for cell in plain)  # type: ignore[no-untyped-call]
+        tn, fp, fn, tp = (_Bounded.apply(cell, _bound(x)) for cell in _tally(cdf, sf, y, count))  # type: ignore[no-untyped-call]
         return tn, fp, fn, tp
-    learns = x.requires_grad and torch.is_grad_enabled()
-    *cells, _ = _ExpectedCells.apply(x, y, count, prior, batch.from_logits, learns)  # type: ignore[no-untyped-call]
-    return cells[0], cells[1], cells[2], cells[3]
+    cells: Tally = _ExpectedCells.apply(x, y, count, prior, batch.from_logits)  # type: ignore[no-untyped-call]
+    return cells
 
 
 class _ExpectedCells(torch.autograd.Function):
-    """`_tally` of `tails`, a block at a time. Only the prior's slopes are kept for the backward pass."""
+    """`_tally` of `tails`, a block at a time. Only the prior's slopes are kept for the backward pass.
+
+    In the older style, with the context passed to forward: PyTorch inspects the signature of the newer one at every
+    call, which takes as long as all of the work on a small batch.
+    """
 
     @staticmethod
     def forward(  # noqa: PLR0917  # an autograd function has no keywords
-        x: Tensor, y: Tensor, count: Tensor | None, prior: ThresholdPrior, from_logits: bool, learns: bool
-    ) -> tuple[Tensor | None, ...]:
+        ctx: Any, x: Tensor, y: Tensor, count: Tensor | None, prior: ThresholdPrior, from_logits: bool
+    ) -> Tally:
         rows = rows_per_block(x)
-        slopes = torch.empty_like(x) if learns else None
+        slopes = torch.empty_like(x) if ctx.needs_input_grad[0] else None
         cells: Tally | None = None
         for start in range(0, max(1, x.shape[0]), rows):
             part = slice(start, start + rows)
@@ -238,24 +242,15 @@ class _ExpectedCells(torch.autograd.Function):
                     cell.mul_(count[part])
             new = _totals(parts)
             cells = new if cells is None else _add(cells, new)
-        return *(cells or ()), slopes
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Any, ...]) -> None:
-        x, y, count, ctx.prior, ctx.from_logits, _ = inputs
-        slopes = output[4]
-        if slopes is not None:
-            ctx.mark_non_differentiable(slopes)
-        ctx.set_materialize_grads(False)  # zeros as large as the slopes, for nobody
+        ctx.prior, ctx.from_logits = prior, from_logits
         ctx.save_for_backward(x, y, count, slopes)
+        assert cells is not None  # noqa: S101  # the loop runs at least once; for the type checker
+        return cells
 
     @staticmethod
-    def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
-        some = next((g for g in grads if g is not None), None)
-        if some is None or not ctx.needs_input_grad[0]:
-            return None, None, None, None, None, None
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         x, y, count, slopes = ctx.saved_tensors
-        tn, fp, fn, tp = (torch.zeros_like(some) if g is None else g for g in grads[:4])
+        tn, fp, fn, tp = grads
         # Calling a sample positive moves it from TN to FP, or from FN to TP.
         bound = _bound(x)
         if_negative, if_positive = (fp - tn).clamp(-bound, bound), (tp - fn).clamp(-bound, bound)
@@ -263,12 +258,12 @@ class _ExpectedCells(torch.autograd.Function):
         if_negative = if_negative.to(x.dtype)
 
         rows = rows_per_block(x)
-        if slopes is None or torch.is_grad_enabled():  # the latter: someone wants second derivatives
+        if torch.is_grad_enabled():  # someone wants second derivatives
             slopes = slope(ctx.prior, x, from_logits=ctx.from_logits)
             rows = x.shape[0]
         if rows >= x.shape[0]:
             grad = slopes * torch.addcmul(if_negative, y, between)
-            return grad if count is None else grad * count, None, None, None, None, None
+            return grad if count is None else grad * count, None, None, None, None
         grad = torch.empty_like(x)
         for start in range(0, x.shape[0], rows):
             part = slice(start, start + rows)
@@ -276,7 +271,7 @@ class _ExpectedCells(torch.autograd.Function):
             if count is not None:
                 moved *= count[part]
             torch.mul(slopes[part], moved, out=grad[part])
-        return grad, None, None, None, None, None
+        return grad, None, None, None, None
 
 
 class _Bounded(torch.autograd.Function):

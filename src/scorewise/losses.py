@@ -30,8 +30,9 @@ class ScoreLoss(nn.Module):
             density function on [0, 1], or None for the uniform prior.
         from_logits: Whether the model's outputs are logits (the default, and more exact) or probabilities.
         validate: Whether to check values. Shapes and dtypes are always checked. On a CPU a bad value is an error at
-            once. On an accelerator, or compiled, nothing waits for the device: the error comes at a later call, or
-            from `raise_if_invalid`.
+            once. On an accelerator nothing waits for the device: the error comes at a later call, or from
+            `raise_if_invalid`. A compiled graph cannot raise at all: call `raise_if_invalid` now and then, once an
+            epoch say.
 
     The loss is computed in float32 for narrower logits, and sums are in float64. With (n, labels) outputs it is the
     mean over labels.

@@ -56,6 +56,10 @@ class ThresholdPrior(ABC):
 
     # What a family may say better.
 
+    def _place(self, x: Tensor) -> None:
+        """Have the tensors ready beside ``x``: inside an autograd function the compiler could not keep them."""
+        self._constants.like(x)
+
     def _slope(self, p: Tensor, q: Tensor) -> Tensor:
         """The derivative of the cdf with respect to the logit of p: the density times p times q."""
         slope = self._pdf(p, q) * (p * q)
@@ -146,6 +150,7 @@ class ThresholdPrior(ABC):
 
 def tails(prior: ThresholdPrior, x: Tensor, *, from_logits: bool) -> tuple[Tensor, Tensor]:
     """The prior's cdf and sf at predictions or logits, differentiable in ``x``."""
+    prior._place(x)
     both: tuple[Tensor, Tensor] = _Tails.apply(x, prior, from_logits)  # type: ignore[no-untyped-call]  # as above
     return both
 
@@ -167,7 +172,8 @@ def density(prior: ThresholdPrior, x: Tensor) -> Tensor:
 def as_pair(x: Tensor, *, from_logits: bool) -> tuple[Tensor, Tensor]:
     """Probabilities p in [0, 1] and q = 1 - p, each with its own digits."""
     if from_logits:
-        return torch.sigmoid(x), (-x).sigmoid_()
+        # Not in place: compiled by PyTorch 2.11, an output made so loses its gradient.
+        return torch.sigmoid(x), torch.sigmoid(-x)
     return x.clamp(0, 1), (1 - x).clamp(0, 1)
 
 

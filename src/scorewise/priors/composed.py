@@ -51,6 +51,11 @@ class Mixture(ThresholdPrior):
         lows, highs = (torch.stack([p._constants.values[end].expand(shape) for p in self.priors]) for end in (0, 1))
         return lows.amin(0), highs.amax(0), *weights
 
+    def _place(self, x: Tensor) -> None:
+        super()._place(x)
+        for prior in self.priors:
+            prior._place(x)
+
     def _tails(self, p: Tensor, q: Tensor) -> tuple[Tensor, Tensor]:
         weights = self._constants.like(p)[2:]
         pairs = [prior._tails(p, q) for prior in self.priors]
@@ -107,6 +112,9 @@ class Truncated(ThresholdPrior):
         require(last - first > 1e-9, name, "probability between 0 and 1", cdf_at_0=first, cdf_at_1=last)
         low, high = (end.expand(first.shape) for end in (low, high))
         return low, high, first, last, 1 / (last - first)
+
+    def _place(self, x: Tensor) -> None:
+        self._constants.tensors_like(x)
 
     def _tails(self, p: Tensor, q: Tensor) -> tuple[Tensor, Tensor]:
         low, high, first, last, scale = self._constants.tensors_like(p)
@@ -198,6 +206,11 @@ class Density(ThresholdPrior):
         if not bool((value > 0).any()):
             raise ValueError("Density: the function is zero everywhere on [0, 1].")
         return value
+
+    def _place(self, x: Tensor) -> None:
+        super()._place(x)
+        self._table.like(x)
+        self._sections.like(x)
 
     def _tails(self, p: Tensor, q: Tensor) -> tuple[Tensor, Tensor]:
         before, after, *coefficients = self._table.like(p)

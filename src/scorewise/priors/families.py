@@ -137,7 +137,7 @@ class Triangular(ThresholdPrior):
         return low, high, 1 - high, mode, rising, falling
 
     def _rises(self, p: Tensor) -> Tensor:
-        low, high, _, mode, _, _ = self._constants.tensors_like(p)
+        low, high, _, mode, _, _ = self._constants.like(p)
         return (p <= mode) & (mode > low) | (mode >= high)
 
     def _tails(self, p: Tensor, q: Tensor) -> tuple[Tensor, Tensor]:

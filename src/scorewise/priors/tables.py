@@ -66,7 +66,12 @@ class Table:
         key = (x.device, x.dtype)
         placed = self._placed.get(key)
         if placed is None:
-            placed = tuple(v.to(x.device, x.dtype) for v in self.values)
+            if torch.compiler.is_compiling():
+                placed = tuple(v.to(x.device, x.dtype) for v in self.values)
+            else:
+                # Whoever asks first may be evaluating, and whoever asks next may be training.
+                with torch.inference_mode(False):
+                    placed = tuple(v.to(x.device, x.dtype) for v in self.values)
             self._placed[key] = placed
         return placed
 

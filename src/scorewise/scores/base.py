@@ -138,7 +138,7 @@ def _combine(terms: list[tuple[float, Score]], other: object) -> Score:
             key = basic.name, basic.function
             before = flat[key][0] if key in flat else 0.0
             flat[key] = (before + factor * part, basic)
-    kept = tuple((factor, score) for factor, score in flat.values() if factor != 0)
+    kept = tuple((factor, score) for factor, score in flat.values() if abs(factor) > 1e-12)
     if not kept:
         raise ValueError("these scores cancel out: nothing is left to optimise.")
     upward = {(factor > 0) == score.greater_is_better for factor, score in kept}

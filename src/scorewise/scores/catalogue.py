@@ -94,14 +94,12 @@ def _sedi(tn: Tensor, fp: Tensor, fn: Tensor, tp: Tensor) -> Tensor:
     # With H = TP/P and F = FP/N the index is (log wrong - log right) / (log wrong + log right), where
     # wrong = F(1-H) and right = H(1-F). As wrong -> 0 it tends to 1, as right -> 0 to -1; where both are 0 it has no
     # limit and is 0, as every term without a value is.
-    totals = (tp + fn) * (tn + fp)
-    wrong, right = ratio(fp * fn, totals), ratio(tp * tn, totals)
-    tiny = torch.finfo(wrong.dtype).tiny
-    no_wrong, no_right = wrong < tiny, right < tiny
-    log_wrong, log_right = wrong.masked_fill(no_wrong, 1.0).log(), right.masked_fill(no_right, 1.0).log()
-    limit = no_wrong.to(wrong.dtype) - no_right.to(wrong.dtype)
+    both = ratio(torch.stack([fp * fn, tp * tn]), (tp + fn) * (tn + fp))
+    none = both < torch.finfo(both.dtype).tiny
+    log_wrong, log_right = both.masked_fill(none, 1.0).log().unbind()
     inside = ratio(log_right - log_wrong, -log_wrong - log_right)
-    return torch.where(no_wrong | no_right, limit, inside)
+    no_wrong, no_right = none.unbind()
+    return torch.where(no_wrong | no_right, no_wrong.to(both.dtype) - no_right.to(both.dtype), inside)
 
 
 @dataclass(frozen=True)
