@@ -63,8 +63,9 @@ coverage: $(DEV_DONE) ## tests with branch coverage
 
 check: lint types test doctest wheel ## everything that must pass
 
-bench: $(DEV_DONE) ## speed of the losses against binary cross entropy
-	$(PY) -m benchmarks.speed --write
+BENCH ?= --write
+bench: $(DEV_DONE) ## speed of the losses against binary cross entropy (BENCH=--quick: only that it runs)
+	$(PY) -m benchmarks.speed $(BENCH)
 
 format: $(DEV_DONE) ## put the code into shape
 	$(PY) -m ruff check --fix .
