@@ -95,3 +95,11 @@ def test_functions():
     compiled = torch.compile(at_threshold, fullgraph=True, backend="aot_eager")
     p = torch.sigmoid(LOGITS)
     torch.testing.assert_close(compiled(p, TARGETS), at_threshold(p, TARGETS))
+
+
+def test_exported_and_then_eager():
+    loss = sw.ScoreLoss("tss", prior=sw.priors.Beta(2.0, 3.0))
+    z = LOGITS.float()
+    program = torch.export.export(loss, (z, TARGETS))
+    torch.testing.assert_close(program.module()(z, TARGETS), loss(z, TARGETS))
+    assert type(loss(z, TARGETS)) is torch.Tensor

@@ -127,7 +127,7 @@ def test_classes_are_no_model_output(call, dtype):
 @anything_into
 @pytest.mark.parametrize("dtype", [torch.int64, torch.float32, torch.uint8])
 def test_a_mask_is_boolean(call, dtype):
-    with pytest.raises(TypeError, match=rf"mask must be boolean \(True: counted\), saw {dtype}.*mask\.bool\(\)"):
+    with pytest.raises(TypeError, match=rf"mask must be boolean \(True: counted\), saw {dtype}.*mask == 1"):
         call(P, Y, mask=torch.ones(4, dtype=dtype))
 
 
@@ -713,3 +713,69 @@ def test_saturated_logits_still_learn(z, label, compiled):
         # TSS is the mean of F over two positives minus its mean over two negatives.
         assert gradient[0].item() == pytest.approx((-0.5 if label else 0.5) * exact, rel=1e-14)
         assert gradient[0] != 0
+
+
+# ------------------------------------------------------------------------------------------- what is not accepted
+
+
+@pytest.mark.parametrize(
+    "arguments", [{"from_logits": "no"}, {"from_logits": None}, {"validate": "no"}, {"validate": 0}]
+)
+def test_switches_are_true_or_false(arguments):
+    (name,) = arguments
+    with pytest.raises(TypeError, match=f"{name} must be True or False, saw"):
+        sw.ScoreLoss("tss", **arguments)
+
+
+@pytest.mark.parametrize("bad", [torch.zeros(4).to(torch.float8_e4m3fn), torch.zeros(4).to_sparse()])
+def test_dtypes_and_layouts_that_nothing_here_computes_in(bad):
+    with pytest.raises(TypeError, match="must be dense float16, bfloat16, float32 or float64, saw"):
+        sw.ScoreLoss("tss")(bad, torch.zeros(4))
+
+
+def test_a_list_of_words_says_so():
+    with pytest.raises(TypeError, match=r"targets must be .* saw list of str"):
+        sw.ScoreLoss("tss")(torch.zeros(2), ["yes", "no"])
+
+
+def test_a_score_that_returns_no_tensor():
+    score = sw.scores.Score("mine", lambda tn, fp, fn, tp: 1.0)
+    with pytest.raises(TypeError, match="the score mine must return a tensor, saw float"):
+        sw.ScoreLoss(score)(torch.zeros(2), torch.zeros(2))
+
+
+def test_combined_losses_are_scalars():
+    combined = sw.CombinedLoss([(1.0, torch.nn.BCEWithLogitsLoss(reduction="none"))])
+    with pytest.raises(ValueError, match=r"BCEWithLogitsLoss returned 4 numbers\. Give it a reduction"):
+        combined(torch.zeros(4), torch.zeros(4))
+
+
+def test_a_matrix_has_no_negative_cells():
+    with pytest.raises(ValueError, match="tp must be at least 0, saw -4"):
+        sw.ConfusionMatrix(1, 2, 3, -4)
+
+
+def test_the_index_of_a_weight_is_its_sample_s():
+    with pytest.raises(ValueError, match="at index 2, is -1"):
+        sw.ScoreLoss("tss")(torch.zeros(3, 2), torch.zeros(3, 2), sample_weight=torch.tensor([1.0, 1.0, -1.0]))
+
+
+def test_a_wrong_shape_says_so_in_a_compiled_graph_too():
+    torch.compiler.reset()
+    compiled = torch.compile(sw.ScoreLoss("tss"), fullgraph=True, backend="aot_eager")
+    with pytest.raises(Exception, match=r"exactly the same shape, saw \(4, 1\) and \(4,\)"):
+        compiled(torch.zeros(4, 1), torch.zeros(4))
+
+
+def test_weights_are_counted_exactly():
+    weight = torch.randint(1, 1 << 22, (65_536,), generator=torch.Generator().manual_seed(0))
+    ones = torch.ones(65_536)
+    assert sw.expected_confusion_matrix(ones, ones, sample_weight=weight).tp.item() == weight.sum().item()
+    big = torch.tensor([16_777_217, 0])
+    assert sw.expected_confusion_matrix(ones[:2], ones[:2], sample_weight=big).tp.item() == 16_777_217
+
+
+def test_made_under_another_default_device():
+    with torch.device("meta"):
+        loss = sw.ScoreLoss("tss")
+    assert loss(torch.zeros(2), torch.tensor([0, 1])).item() == 0

@@ -9,6 +9,7 @@ import scipy.stats
 import torch
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 from scorewise import priors
 from scorewise.priors.base import tails
@@ -16,6 +17,10 @@ from tests.cases import ALL_PRIORS
 from tests.oracles import mass
 
 each_prior = pytest.mark.parametrize("case", ALL_PRIORS, ids=repr)
+
+
+def _ramp(t):
+    return 1 + t
 
 
 def inside(prior, count=41, margin=0.02):
@@ -324,6 +329,14 @@ def test_a_distribution_of_torch_is_truncated_and_renormalised():
         torch.distributions.Weibull(0.5, 2.0),
         torch.distributions.Pareto(0.1, 2.0),
         torch.distributions.Kumaraswamy(torch.tensor(2.0), torch.tensor(3.0)),
+        torch.distributions.Gumbel(0.5, 0.05),
+        torch.distributions.TransformedDistribution(
+            torch.distributions.Uniform(0.0, 1.0), [torch.distributions.AffineTransform(0.0, 0.5)]
+        ),
+        torch.distributions.MixtureSameFamily(
+            torch.distributions.Categorical(torch.tensor([0.5, 0.5])),
+            torch.distributions.Normal(torch.tensor([0.2, 0.7]), torch.tensor([0.1, 0.1])),
+        ),
     ],
     ids=lambda d: type(d).__name__,
 )
@@ -368,15 +381,24 @@ def test_what_can_be_a_prior():
         (lambda: priors.Uniform(torch.tensor([0.125, 0.75]), 0.5), ValueError, r"low=\[0.125, 0.75\], high=0.5"),
         (lambda: priors.Uniform(torch.tensor(0.1, requires_grad=True)), ValueError, "requires grad"),
         (lambda: priors.RaisedCosine(0.05, 0.1), ValueError, r"mu - delta >= 0.*mu=0.05, delta=0.1"),
-        (lambda: priors.RaisedCosine(0.5, 0.0), ValueError, "delta > 0"),
+        (lambda: priors.RaisedCosine(0.5, 0.0), ValueError, "delta >= 1e-06"),
+        (lambda: priors.Uniform(0.0, 1e-9), ValueError, "at least 1e-06 apart.*high=1e-09"),
+        (lambda: priors.Triangular(0.0, 1e-9, 1.0), ValueError, "at least 1e-06 apart"),
+        (lambda: priors.TruncatedNormal(0.5, 1e6), ValueError, "100 .high - low"),
+        (lambda: priors.Logistic(50.0, 0.1), ValueError, "within 40 scales.*mu=50"),
+        (lambda: priors.Beta(torch.ones(2), torch.ones(3)), ValueError, r"alpha \(2,\), beta \(3,\)"),
+        (lambda: priors.Mixture(priors.Uniform(), [1.0]), TypeError, "list of priors, saw Uniform"),
+        (lambda: priors.Density(3), TypeError, "expected a function.*saw int"),
+        (lambda: priors.Density(torch.exp, breaks=0.5), TypeError, "list of numbers.*saw 0.5"),
+        (lambda: priors.Density(torch.sqrt), ValueError, "slope is infinite"),
         (lambda: priors.Triangular(0.5, 0.2, 0.9), ValueError, "low <= mode"),
         (lambda: priors.Triangular(0.5, 0.5, 0.5), ValueError, "low < high"),
-        (lambda: priors.Beta(0.0, 1.0), ValueError, "0 < alpha.*alpha=0"),
+        (lambda: priors.Beta(0.0, 1.0), ValueError, "0.001 <= alpha.*alpha=0"),
         (lambda: priors.Beta(2.0, 1e6), ValueError, "<= 1000"),
-        (lambda: priors.Kumaraswamy(1.0, -1.0), ValueError, "b > 0.*b=-1"),
-        (lambda: priors.TruncatedNormal(0.5, 0.0), ValueError, "std > 0"),
+        (lambda: priors.Kumaraswamy(1.0, -1.0), ValueError, "0.001 <= a, b.*b=-1"),
+        (lambda: priors.TruncatedNormal(0.5, 0.0), ValueError, "<= std"),
         (lambda: priors.TruncatedNormal(-5.0, 0.01), ValueError, "mass between low and high"),
-        (lambda: priors.Logistic(0.5, -0.1), ValueError, "scale > 0"),
+        (lambda: priors.Logistic(0.5, -0.1), ValueError, "scale >= 1e-06"),
         (lambda: priors.Mixture([priors.Uniform()], [0.5]), ValueError, "sum to 1"),
         (lambda: priors.Mixture([priors.Uniform()] * 2, [1.5, -0.5]), ValueError, "at least 0"),
         (lambda: priors.Mixture([priors.Uniform()] * 2, [1.0]), ValueError, "2 priors"),
@@ -420,7 +442,7 @@ def test_the_keyword_mean_is_the_untruncated_one():
     prior = priors.TruncatedNormal(mean=0.0, std=0.5)
     assert prior.location == 0.0
     assert prior.mean.item() == pytest.approx(scipy.stats.truncnorm(0, 2, 0, 0.5).mean(), abs=1e-12)
-    assert "location=0.0" in repr(prior)
+    assert repr(prior) == "TruncatedNormal(mean=0.0, std=0.5, low=0.0, high=1.0)"
 
 
 def test_numbers_and_arrays_are_accepted():
@@ -439,3 +461,70 @@ def test_first_used_while_evaluating_then_while_training():
     (grad,) = torch.autograd.grad(prior.cdf(x).sum(), x, create_graph=True)
     grad.sum().backward()
     assert x.grad.isfinite().all()
+
+
+@pytest.mark.parametrize(
+    "distribution",
+    [
+        torch.distributions.Gamma(0.5, 1.0),
+        torch.distributions.Chi2(1.0),
+        torch.distributions.Weibull(1.0, 0.5),
+        torch.distributions.Kumaraswamy(torch.tensor(0.5), torch.tensor(0.5)),
+    ],
+    ids=lambda d: type(d).__name__,
+)
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+def test_infinite_densities_of_torch_have_finite_gradients(distribution, dtype):
+    prior = priors.as_prior(distribution)
+    z = torch.tensor([-800.0, -104.0, -20.0, 0.0, 20.0, 104.0, 800.0], dtype=dtype, requires_grad=True)
+    (grad,) = torch.autograd.grad(tails(prior, z, from_logits=True)[0].sum(), z)
+    assert grad.isfinite().all()
+    p = torch.tensor([0.0, 0.5, 1.0], dtype=dtype, requires_grad=True)
+    (grad,) = torch.autograd.grad(prior.cdf(p).sum(), p)
+    assert grad.isfinite().all()
+    assert grad[0] == 0
+
+
+@each_prior
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+def test_second_derivatives_are_finite_far_out(case, dtype):
+    z = torch.tensor([-104.0, -40.0, -20.0, 0.0, 20.0, 40.0, 104.0], dtype=dtype, requires_grad=True)
+    (first,) = torch.autograd.grad(tails(case.prior, z, from_logits=True)[0].sum(), z, create_graph=True)
+    (second,) = torch.autograd.grad(first.sum(), z)
+    assert second.isfinite().all()
+
+
+def test_facts_of_batched_priors_have_the_batch_s_shape():
+    cosine = priors.RaisedCosine(0.5, torch.tensor([0.1, 0.2]))
+    assert cosine.mean.shape == (2,)
+    assert [end.shape for end in priors.Uniform(torch.zeros(2), 1.0).support] == [(2,), (2,)]
+
+
+def test_an_unnormalised_density_of_any_scale():
+    x = torch.tensor([0.2, 0.7], requires_grad=True)
+    for scale in (1e100, 1e-100):
+        prior = priors.Density(lambda t, scale=scale: scale * torch.exp(t))
+        (grad,) = torch.autograd.grad(prior.cdf(x).sum(), x)
+        torch.testing.assert_close(grad, torch.exp(x.detach()) / (math.e - 1))
+
+
+@pytest.mark.parametrize(
+    "prior", [priors.Beta(2.0, 3.0), priors.Density(_ramp), priors.Uniform(torch.zeros(1), 1.0)], ids=repr
+)
+def test_tracing_leaves_nothing_behind(prior):
+    prior = copy.deepcopy(prior)
+    x = torch.rand(4, 1)
+    with FakeTensorMode(allow_non_fake_inputs=True):
+        prior.cdf(torch.rand(4, 1))
+    value = prior.cdf(x)
+    assert type(value) is torch.Tensor
+    assert value.isfinite().all()
+
+
+def test_constants_do_not_follow_the_default_device():
+    with torch.device("meta"):
+        prior = priors.Logistic(0.5, 0.1)
+        mean = prior.mean
+        beta = priors.Beta(2.0, 3.0)
+    assert mean.item() == pytest.approx(0.5)
+    assert beta.cdf(torch.tensor(0.5)).item() == pytest.approx(0.6875)

@@ -494,7 +494,24 @@ def test_fbeta_by_name_says_how_to_give_beta(name):
         get(name)
 
 
-@pytest.mark.parametrize("wrong", [None, 3, ["tss"], fbeta, lambda tn, fp, fn, tp: tp])
+@pytest.mark.parametrize("factory", [fbeta, cost])
+def test_a_score_with_arguments_must_be_called(factory):
+    with pytest.raises(TypeError, match=f"pass {factory.__name__}\\("):
+        get(factory)
+
+
+@pytest.mark.parametrize(("name", "beta"), [("f2", "2"), ("F0.5 score", "0.5"), ("f_3", "3")])
+def test_f_scores_by_number_point_to_fbeta(name, beta):
+    with pytest.raises(ValueError, match=rf"pass scorewise\.scores\.fbeta\({beta}\)"):
+        get(name)
+
+
+def test_an_array_is_not_a_matrix():
+    with pytest.raises(TypeError, match=r"saw ndarray.*ConfusionMatrix\(\*array\.ravel\(\)\)"):
+        get("tss")(np.ones((2, 2)))
+
+
+@pytest.mark.parametrize("wrong", [None, 3, ["tss"], lambda tn, fp, fn, tp: tp])
 def test_what_is_no_name_and_no_score_is_a_type_error(wrong):
     with pytest.raises(TypeError, match=f"must be a name or a scorewise.scores.Score, saw {type(wrong).__name__}"):
         get(wrong)

@@ -15,6 +15,8 @@ from typing import Any, TypeGuard
 import torch
 from torch import Tensor
 
+_DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+
 
 @dataclass(frozen=True)
 class Batch:
@@ -51,29 +53,17 @@ def prepare(
             Labels and weights keep theirs too: half-precision predictions are no reason to round a weight.
     """
     name = "logits" if from_logits else "predictions"
-    x = as_tensor(predictions, name)
-    if not x.is_floating_point():
-        if not hard or from_logits or x.is_complex():
-            raise TypeError(f"{name} must be floating point, saw {x.dtype}. Pass the model's output, not classes.")
-        x = x.to(torch.get_default_dtype())
-    if not hard and x.dtype in (torch.float16, torch.bfloat16):
-        x = x.float()
-    if x.dim() not in (1, 2):
-        raise ValueError(f"{name} must have the shape (n,) or (n, labels), saw {_shape(x)}.")
-    if x.dim() == 2 and x.shape[1] == 0:
-        raise ValueError(f"{name} must have at least one label, saw the shape {_shape(x)}.")
-
+    x = _predictions(predictions, name, from_logits=from_logits, hard=hard)
     y = _alongside(targets, "targets", x)
     if y.shape != x.shape:
         raise ValueError(
             f"{name} and targets must have exactly the same shape, saw {_shape(x)} and {_shape(y)}."
             f"{_reshape_hint(x, y, name)}"
         )
+    widest = torch.float32 if x.device.type == "mps" else torch.float64
     if hard:
-        widest = torch.float32 if x.device.type == "mps" else torch.float64
         y = y.to(widest if y.dtype == torch.float64 else torch.promote_types(x.dtype, torch.float32))
     else:
-        widest = x.dtype
         y = y.to(x.dtype)
 
     keep = None
@@ -81,8 +71,8 @@ def prepare(
         keep = _per_sample(_alongside(mask, "mask", x), "mask", x, name)
         if keep.dtype != torch.bool:
             raise TypeError(
-                f"mask must be boolean (True: counted), saw {keep.dtype}. Weights belong in sample_weight; for a 0/1 "
-                "mask pass mask.bool()."
+                f"mask must be boolean (True: counted), saw {keep.dtype}. Weights belong in sample_weight; make a 0/1 "
+                "mask boolean: mask == 1."
             )
     weight = None
     if sample_weight is not None:
@@ -94,6 +84,25 @@ def prepare(
         x, y = torch.where(keep, x, 0.0), torch.where(keep, y, 0.0)
         weight = keep.to(y.dtype) if weight is None else torch.where(keep, weight, 0.0)
     return Batch(x, y, weight, from_logits)
+
+
+def _predictions(predictions: object, name: str, *, from_logits: bool, hard: bool) -> Tensor:
+    if not isinstance(from_logits, bool):
+        raise TypeError(f"from_logits must be True or False, saw {from_logits!r}.")
+    x = as_tensor(predictions, name)
+    if not x.is_floating_point():
+        if not hard or from_logits or x.is_complex():
+            raise TypeError(f"{name} must be floating point, saw {x.dtype}. Pass the model's output, not classes.")
+        x = x.to(torch.get_default_dtype())
+    if x.dtype not in _DTYPES or x.layout != torch.strided:
+        raise TypeError(f"{name} must be dense float16, bfloat16, float32 or float64, saw {x.dtype}, {x.layout}.")
+    if not hard and x.dtype in (torch.float16, torch.bfloat16):
+        x = x.float()
+    if x.dim() not in (1, 2):
+        raise ValueError(f"{name} must have the shape (n,) or (n, labels), saw {_shape(x)}.")
+    if x.dim() == 2 and x.shape[1] == 0:
+        raise ValueError(f"{name} must have at least one label, saw the shape {_shape(x)}.")
+    return x
 
 
 def check_now(batch: Batch) -> None:
@@ -118,6 +127,7 @@ def check_now(batch: Batch) -> None:
             "with mask=."
         )
     if w is not None and not _within(w, 0, math.inf):
+        w = w.squeeze(1) if w.dim() == 2 and w.shape[1] != x.shape[1] else w  # one for each sample: located by its row
         raise ValueError(f"sample_weight must be finite and at least 0, but {_located(~((w >= 0) & w.isfinite()), w)}.")
 
 
@@ -135,8 +145,7 @@ def extremes(batch: Batch) -> Tensor:
         else:
             low, high = torch.aminmax(t)
             rows.append(torch.stack((-low, high)))
-    wide = torch.stack(rows)
-    return wide if wide.device.type == "mps" else wide.double()
+    return torch.stack([row.to(torch.float32 if x.device.type == "mps" else torch.float64) for row in rows])
 
 
 def is_valid(seen: Tensor, *, from_logits: bool) -> Tensor:
@@ -155,7 +164,7 @@ class Watch:
 
     def __init__(self, *, from_logits: bool) -> None:
         self.from_logits = from_logits
-        self.seen = torch.zeros(3, 2, dtype=torch.float64)
+        self.seen = torch.zeros(3, 2, dtype=torch.float64, device="cpu")
         self._host: Tensor | None = None
         self._event: Any = None
 
@@ -224,7 +233,8 @@ def as_tensor(value: object, name: str) -> Tensor:
         # float64: torch's default would round Python numbers to float32
         return torch.as_tensor(value, dtype=torch.float64) if tensor.is_floating_point() else tensor
     except (TypeError, ValueError, RuntimeError) as error:
-        raise TypeError(f"{name} must be a tensor or an array of numbers, saw {type(value).__name__}.") from error
+        held = f" of {type(value[0]).__name__}" if isinstance(value, list | tuple) and value else ""
+        raise TypeError(f"{name} must be a tensor or an array of numbers, saw {type(value).__name__}{held}.") from error
 
 
 def describe(t: Tensor) -> str:
@@ -307,7 +317,8 @@ def _span(low: float, high: float) -> str:
 
 
 def _shape(t: Tensor) -> str:
-    return str(tuple(t.shape))
+    # not str(tuple(...)), which the compiler cannot trace, and then it hides the message
+    return f"({', '.join([str(n) for n in t.shape])}{',' if t.dim() == 1 else ''})"
 
 
 def _reshape_hint(x: Tensor, y: Tensor, name: str) -> str:

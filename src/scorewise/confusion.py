@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from scorewise._blocks import rows_per_block
-from scorewise._inputs import Batch, as_tensor, check_now, extremes, is_valid, prepare
+from scorewise._inputs import Batch, as_tensor, check_now, describe, extremes, is_valid, prepare
 from scorewise.priors import ThresholdPrior, as_prior
 from scorewise.priors.base import as_pair, slope, tails
 from scorewise.scores import ratio
@@ -18,7 +18,7 @@ from scorewise.scores import ratio
 
 @dataclass(frozen=True, eq=False)
 class ConfusionMatrix:
-    """The four cells of a binary confusion matrix, as float64 tensors; with labels, one entry per label.
+    """The four cells of a binary confusion matrix, as tensors (float64, if made here); with labels, one entry each.
 
     Matrices of parts of a data set are added (``a + b``, ``sum(parts)``) and scored last: the score of a sum is not
     the mean of scores. ``numpy.asarray(matrix)`` is [[TN, FP], [FN, TP]], row = truth, as in scikit-learn.
@@ -41,7 +41,10 @@ class ConfusionMatrix:
             if tensor.is_complex():
                 raise TypeError(f"ConfusionMatrix: {field.name} must be real, saw {tensor.dtype}.")
             if tensor is not value or not tensor.is_floating_point():
-                object.__setattr__(self, field.name, tensor.double())
+                tensor = tensor.double()
+                if bool((tensor < 0).any() | tensor.isnan().any()):
+                    raise ValueError(f"ConfusionMatrix: {field.name} must be at least 0, saw {describe(tensor)}.")
+                object.__setattr__(self, field.name, tensor)
         shapes = [tuple(getattr(self, field.name).shape) for field in fields(self)]
         if len(set(shapes)) > 1:
             raise ValueError(f"ConfusionMatrix: the four cells must have one shape, saw {shapes} for tn, fp, fn, tp.")
@@ -237,10 +240,7 @@ class _ExpectedCells(torch.autograd.Function):
             # As `_tally`, but in place: two blocks less to keep in the cache.
             tp, fn = y[part] * cdf, y[part] * sf
             parts = (sf.sub_(fn), cdf.sub_(tp), fn, tp)
-            if count is not None:
-                for cell in parts:
-                    cell.mul_(count[part])
-            new = _totals(parts)
+            new = _totals(parts if count is None else _weighted(parts, count[part]))
             cells = new if cells is None else _add(cells, new)
         ctx.prior, ctx.from_logits = prior, from_logits
         ctx.save_for_backward(x, y, count, slopes)
@@ -263,13 +263,13 @@ class _ExpectedCells(torch.autograd.Function):
             rows = x.shape[0]
         if rows >= x.shape[0]:
             grad = slopes * torch.addcmul(if_negative, y, between)
-            return grad if count is None else grad * count, None, None, None, None
+            return grad if count is None else (grad * count).to(x.dtype), None, None, None, None
         grad = torch.empty_like(x)
         for start in range(0, x.shape[0], rows):
             part = slice(start, start + rows)
             moved = torch.addcmul(if_negative, y[part], between)
             if count is not None:
-                moved *= count[part]
+                moved = moved * count[part]
             torch.mul(slopes[part], moved, out=grad[part])
         return grad, None, None, None, None
 
@@ -303,9 +303,12 @@ def _tally(cdf: Tensor, sf: Tensor, y: Tensor, count: Tensor | None) -> Tally:
     tp, fn = y * cdf, y * sf
     # Not (1 - y) * cdf: for 0/1 labels the difference is exact and one step shorter.
     cells = (sf - fn, cdf - tp, fn, tp)
-    if count is not None:
-        cells = tuple(cell * count for cell in cells)  # type: ignore[assignment]  # four in, four out
-    return _totals(cells)
+    return _totals(cells if count is None else _weighted(cells, count))
+
+
+def _weighted(cells: Tally, count: Tensor) -> Tally:
+    # In the dtype of the weights, float64: rounded to the predictions' they would not add up exactly.
+    return cells[0] * count, cells[1] * count, cells[2] * count, cells[3] * count
 
 
 def _add(a: Tally, b: Tally) -> Tally:

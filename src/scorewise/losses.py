@@ -35,7 +35,8 @@ class ScoreLoss(nn.Module):
             epoch say.
 
     The loss is computed in float32 for narrower logits, and sums are in float64. With (n, labels) outputs it is the
-    mean over labels.
+    mean over labels. Where a batch lacks a class the terms that would divide by it are 0, so that TSS there is at most
+    0. `torch.func.grad` works on it; `vmap` and forward mode do not.
 
     Example:
         >>> logits = torch.tensor([-2.0, 0.5, 1.0, 3.0], requires_grad=True)
@@ -58,6 +59,9 @@ class ScoreLoss(nn.Module):
         validate: bool = True,
     ) -> None:
         super().__init__()
+        for name, value in (("from_logits", from_logits), ("validate", validate)):
+            if not isinstance(value, bool):
+                raise TypeError(f"ScoreLoss: {name} must be True or False, saw {value!r}.")
         self.score = scores.get(score)
         self.prior = as_prior(prior)
         self.from_logits = from_logits
@@ -83,6 +87,8 @@ class ScoreLoss(nn.Module):
         """
         batch = self._batch(logits, targets, mask, sample_weight)
         value = self.score.function(*expected_cells(batch, self.prior))
+        if not isinstance(value, Tensor):
+            raise TypeError(f"the score {self.score.name} must return a tensor, saw {type(value).__name__}.")
         if value.dim():
             value = value.mean()
         return value.to(batch.predictions.dtype) * self._sign
@@ -157,6 +163,12 @@ class CombinedLoss(nn.Module):
     def forward(self, *args: Any, **kwargs: Any) -> Tensor:
         """The weighted sum of the losses, each called with these arguments."""
         terms = [beta * loss(*args, **kwargs) for beta, loss in zip(self.betas, self.losses, strict=True)]
+        for term, loss in zip(terms, self.losses, strict=True):
+            if term.dim():
+                raise ValueError(
+                    f"CombinedLoss: every loss must return a scalar, but {type(loss).__name__} returned "
+                    f"{term.numel()} numbers. Give it a reduction."
+                )
         return torch.stack(terms).sum()
 
     def raise_if_invalid(self) -> None:

@@ -7,6 +7,7 @@ rounding error of ``1 - p``, and the upper tail of the prior lives there.
 
 from __future__ import annotations
 
+import contextlib
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -38,7 +39,10 @@ class ThresholdPrior(ABC):
     _constants: Constants
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "_constants", Constants(self._setup()))
+        # Constants are made once, here, in float64, whatever the default device is. (The compiler cannot enter that
+        # context, and has no need to.)
+        with contextlib.nullcontext() if torch.compiler.is_compiling() else torch.device("cpu"):
+            object.__setattr__(self, "_constants", Constants(self._setup()))
 
     # What a family says.
 
@@ -62,9 +66,10 @@ class ThresholdPrior(ABC):
 
     def _slope(self, p: Tensor, q: Tensor) -> Tensor:
         """The derivative of the cdf with respect to the logit of p: the density times p times q."""
-        slope = self._pdf(p, q) * (p * q)
+        density = self._pdf(p, q)
         # An infinite density at p = 0 or 1 meets p * q = 0 there; the product's limit is 0.
-        return torch.where((p * q) > 0, slope, 0.0)
+        finite = ((p * q) > 0) & density.isfinite()
+        return torch.where(finite, torch.where(finite, density, 0.0) * (p * q), 0.0)
 
     def _icdf(self, u: Tensor) -> Tensor:
         """The smallest p with cdf(p) >= u, by bisection over the representable numbers of [0, 1].
@@ -93,7 +98,8 @@ class ThresholdPrior(ABC):
     @property
     def mean(self) -> Tensor:
         """The expected threshold, in float64."""
-        return self._mean()
+        with torch.device("cpu"):
+            return self._mean().expand(self.batch_shape)
 
     def _mean(self) -> Tensor:
         """By integrating sf between the quantiles 2^-k and 1 - 2^-k, so that panels follow the distribution.
@@ -136,8 +142,10 @@ class ThresholdPrior(ABC):
         value: Tensor = _Quantile.apply(widened(u), self)  # type: ignore[no-untyped-call]  # torch leaves apply untyped
         return value.to(u.dtype)
 
-    def sample(self, shape: Sequence[int] = (), *, generator: torch.Generator | None = None) -> Tensor:
+    def sample(self, shape: int | Sequence[int] = (), *, generator: torch.Generator | None = None) -> Tensor:
         """Draw thresholds of the given shape, followed by the prior's ``batch_shape``, in float64."""
+        if isinstance(shape, int):
+            shape = (shape,)
         device = generator.device if generator is not None else None
         u = torch.rand((*shape, *self.batch_shape), generator=generator, dtype=torch.float64, device=device)
         return self.icdf(u)
@@ -235,9 +243,9 @@ class Constants:
     """A prior's constants: Python numbers where nothing is batched, since those need no transfer, else tensors."""
 
     def __init__(self, values: Sequence[Tensor]) -> None:
-        self._table = Table(values)
-        self.values = self._table.values
         self.shape: torch.Size = torch.broadcast_shapes(*(v.shape for v in values))
+        self._table = Table([v.expand(self.shape) for v in values])
+        self.values = self._table.values
         self._numbers = tuple(v.item() for v in self.values) if self.shape == torch.Size() else None
 
     def like(self, x: Tensor) -> tuple[Tensor, ...]:
@@ -269,7 +277,12 @@ def parameters(family: str, **values: object) -> list[Tensor]:
         tensor = tensor.detach().double()
         if not bool(tensor.isfinite().all()):
             raise ValueError(f"{family}: {name} must be finite, saw {describe(tensor)}.")
-        out.append(tensor)
+        out.append(tensor.cpu())
+    try:
+        torch.broadcast_shapes(*(t.shape for t in out))
+    except RuntimeError as error:
+        seen = ", ".join(f"{name} {tuple(t.shape)}" for name, t in zip(values, out, strict=True))
+        raise ValueError(f"{family}: the parameters' shapes must fit each other, saw {seen}.") from error
     return out
 
 
@@ -318,7 +331,8 @@ def safe_log(x: Tensor) -> Tensor:
 
 def log_of(p: Tensor, q: Tensor) -> Tensor:
     """log p to full relative precision on both sides of [0, 1]."""
-    return torch.where(p < 0.5, safe_log(p), torch.log1p(-q))
+    # clamped where the other branch is taken: an infinite derivative there would become NaN
+    return torch.where(p < 0.5, safe_log(p), torch.log1p(-q.clamp(max=0.5)))
 
 
 def edge_densities(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:

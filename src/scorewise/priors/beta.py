@@ -55,10 +55,9 @@ class Beta(ThresholdPrior):
 
     def _setup(self) -> Sequence[Tensor]:
         a, b = torch.broadcast_tensors(*parameters("Beta", alpha=self.alpha, beta=self.beta))
-        limit = 1000.0  # rounding errors grow with the parameters: 1e-12 at ten times this
-        require(
-            (a > 0) & (b > 0) & (a <= limit) & (b <= limit), "Beta", f"0 < alpha, beta <= {limit:g}", alpha=a, beta=b
-        )
+        # Rounding errors grow with the parameters: 1e-12 at ten times the upper limit.
+        limits = (a >= 1e-3) & (b >= 1e-3) & (a <= 1e3) & (b <= 1e3)
+        require(limits, "Beta", "0.001 <= alpha, beta <= 1000", alpha=a, beta=b)
         mean, split, peak = a / (a + b), (a + 1) / (a + b + 2), _log_peak(a, b)
 
         pieces = 256 + 48 * math.ceil(float((a + b).max()) ** 0.5)
@@ -108,8 +107,7 @@ class Beta(ThresholdPrior):
 
     def _pdf(self, p: Tensor, q: Tensor) -> Tensor:
         *_, at_zero, at_one = self._constants.like(p)
-        tiny = torch.finfo(p.dtype).tiny
-        inside = torch.exp(self._log_kernel(p, q)) / (p.clamp_min(tiny) * q.clamp_min(tiny))
+        inside = torch.exp(self._log_kernel(p, q) - safe_log(p) - safe_log(q))
         return with_edges(p, q, inside, at_zero, at_one)
 
     def _slope(self, p: Tensor, q: Tensor) -> Tensor:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
@@ -37,6 +38,8 @@ class Mixture(ThresholdPrior):
     probabilities: Sequence[float] | Tensor
 
     def _setup(self) -> Sequence[Tensor]:
+        if not isinstance(self.priors, Sequence):
+            raise TypeError(f"Mixture: priors must be a list of priors, saw {type(self.priors).__name__}.")
         object.__setattr__(self, "priors", tuple(as_prior(p) for p in self.priors))
         (weights,) = parameters("Mixture", probabilities=self.probabilities)
         if weights.dim() != 1 or len(weights) != len(self.priors) or not self.priors:
@@ -79,6 +82,9 @@ class Mixture(ThresholdPrior):
 class Truncated(ThresholdPrior):
     """Any distribution of `torch.distributions` that has a cdf, cut off at 0 and 1 and renormalised.
 
+    PyTorch's distributions give no upper tail: here ``sf`` is a difference of cdfs, and loses its digits where the cdf
+    is almost 1. The priors of this package do not.
+
     Example:
         >>> Truncated(torch.distributions.Normal(0.5, 0.2)).cdf(torch.tensor([0.5, 1.0]))
         tensor([0.5000, 1.0000])
@@ -97,8 +103,7 @@ class Truncated(ThresholdPrior):
                 f"{tuple(self.distribution.event_shape)}."
             )
         # Its own argument check would refuse predictions outside its support; here they are simply far away.
-        quiet = copy.copy(self.distribution)
-        quiet._validate_args = False  # there is no public switch on an instance
+        quiet = _quiet(self.distribution)
         object.__setattr__(self, "_quiet", quiet)
         constraint = self.distribution.support
         low = _bound(constraint, "lower_bound", 0.0).clamp(0, 1)
@@ -111,32 +116,43 @@ class Truncated(ThresholdPrior):
             raise TypeError(f"{name}: this distribution has no cdf, so it cannot be a prior.{instead}") from error
         require(last - first > 1e-9, name, "probability between 0 and 1", cdf_at_0=first, cdf_at_1=last)
         low, high = (end.expand(first.shape) for end in (low, high))
-        return low, high, first, last, 1 / (last - first)
+        scale = 1 / (last - first)
+        return low, high, first, last, scale, *(self._limit(end, low, high) * scale for end in (low, high))
+
+    def _limit(self, end: Tensor, low: Tensor, high: Tensor) -> Tensor:
+        """The density towards an end of the support, where some distributions know none.
+
+        A density that still grows by a twentieth as the distance halves for the last time has no finite limit.
+        """
+        at, near, next_to = (
+            self._quiet.log_prob(_inside(end, low, high, steps)).detach().double().cpu() for steps in (0, 1, 2)
+        )
+        limit = torch.where(near > next_to + 0.05, math.inf, near)
+        return torch.exp(torch.where(at.isnan(), limit, at))
 
     def _place(self, x: Tensor) -> None:
         self._constants.tensors_like(x)
 
     def _tails(self, p: Tensor, q: Tensor) -> tuple[Tensor, Tensor]:
-        low, high, first, last, scale = self._constants.tensors_like(p)
+        low, high, first, last, scale, _, _ = self._constants.tensors_like(p)
         value = self._quiet.cdf(torch.minimum(torch.maximum(p, low), high)).to(p.dtype)
         cdf, sf = ((value - first) * scale).clamp(0, 1), ((last - value) * scale).clamp(0, 1)
         # The distribution's own rounding may differ between one number and many.
         return with_edges(p - low, high - p, cdf, 0.0, 1.0), with_edges(p - low, high - p, sf, 1.0, 0.0)
 
     def _pdf(self, p: Tensor, q: Tensor) -> Tensor:
-        low, high, _, _, scale = self._constants.tensors_like(p)
+        low, high, _, _, scale, at_low, at_high = self._constants.tensors_like(p)
         outside = (p < low) | (p > high)
-        # Some distributions have no density at the very ends of their support; its limit from inside serves.
-        step, tiny = torch.finfo(p.dtype).eps, torch.finfo(p.dtype).tiny
-        inner = torch.minimum(torch.maximum(p, (low * (1 + step)).clamp_min(tiny)), high * (1 - step))
-        return torch.where(outside, 0.0, torch.exp(self._quiet.log_prob(inner).to(p.dtype)) * scale)
+        inner = torch.exp(self._quiet.log_prob(_inside(p, low, high, 1)).to(p.dtype)) * scale
+        return torch.where(outside, 0.0, with_edges(p - low, high - p, inner, at_low, at_high))
 
 
 @dataclass(frozen=True, eq=False)
 class Density(ThresholdPrior):
     """Any density function on [0, 1], normalised here.
 
-    The cdf is integrated once into a table; its derivative is the function itself.
+    The cdf is integrated once into a table; its derivative is the function itself. A peak narrower than about 1/200 can
+    be missed: name places on both sides of it in ``breaks``.
 
     Args:
         function: Elementwise on float tensors, at least 0; need not integrate to 1.
@@ -156,6 +172,10 @@ class Density(ThresholdPrior):
     _pieces: int = field(init=False, repr=False)
 
     def _setup(self) -> Sequence[Tensor]:
+        if not callable(self.function):
+            raise TypeError(f"Density: expected a function of a tensor, saw {type(self.function).__name__}.")
+        if not isinstance(self.breaks, Sequence):
+            raise TypeError(f"Density: breaks must be a list of numbers inside (0, 1), saw {self.breaks!r}.")
         inner = sorted({float(b) for b in self.breaks})
         if inner and not (inner[0] > 0 and inner[-1] < 1):
             raise ValueError(f"Density: breaks must lie inside (0, 1), saw {inner}.")
@@ -172,7 +192,8 @@ class Density(ThresholdPrior):
         else:
             raise ValueError(
                 f"Density: the integral still moves by {error:.1e} of itself at {pieces} pieces. Name the places where "
-                "the function jumps or has a corner in breaks=; where it is infinite, use Beta or Kumaraswamy."
+                "the function jumps or has a corner in breaks=. Where it or its slope is infinite, as t**0.5 at 0, no "
+                "table will do: use Beta or Kumaraswamy."
             )
         masses = fine.sum(0)
         before = masses.cumsum(0) - masses
@@ -234,7 +255,12 @@ class Density(ThresholdPrior):
         return ((after - parts) * width).sum()
 
     def _pdf(self, p: Tensor, q: Tensor) -> Tensor:
-        return self.function(p).to(p.dtype) * self._constants.like(p)[2]
+        # In float64, like the table: a function that is not normalised may not fit into less.
+        wide = p if p.device.type == "mps" else p.double()
+        return (self.function(wide) * self._constants.like(wide)[2]).to(p.dtype)
+
+
+_DEFAULT = Uniform()
 
 
 def as_prior(prior: object) -> ThresholdPrior:
@@ -244,7 +270,7 @@ def as_prior(prior: object) -> ThresholdPrior:
         prior: None (uniform on [0, 1]), a `ThresholdPrior`, a `torch.distributions` object, or a density function.
     """
     if prior is None:
-        return Uniform()
+        return _DEFAULT
     if isinstance(prior, ThresholdPrior):
         return prior
     if isinstance(prior, Distribution):
@@ -256,6 +282,23 @@ def as_prior(prior: object) -> ThresholdPrior:
         "a prior must be an object of scorewise.priors, a torch.distributions object with a cdf, a density function on "
         f"[0, 1], or None for the uniform prior; saw {seen}."
     )
+
+
+def _inside(p: Tensor, low: Tensor, high: Tensor, steps: int) -> Tensor:
+    """``p``, brought to at least so many steps of the dtype inside [low, high]."""
+    step, tiny = steps * torch.finfo(p.dtype).eps, steps * torch.finfo(p.dtype).tiny
+    return torch.minimum(torch.maximum(p, torch.maximum(low * (1 + step), low + tiny)), high * (1 - step))
+
+
+def _quiet(distribution: Distribution) -> Distribution:
+    """A copy that checks no arguments, down to the distributions that it is made of."""
+    quiet = copy.copy(distribution)
+    quiet._validate_args = False  # there is no public switch on an instance
+    for part in ("base_dist", "_component_distribution", "_mixture_distribution"):
+        inner = getattr(quiet, part, None)
+        if isinstance(inner, Distribution):
+            setattr(quiet, part, _quiet(inner))
+    return quiet
 
 
 def _bound(constraint: Any, name: str, default: float) -> Tensor:

@@ -23,6 +23,9 @@ from scorewise.priors.base import (
     with_edges,
 )
 
+NARROWEST = 1e-6
+"""The least width of a prior: float32 predictions near 1 are 6e-8 apart."""
+
 
 @dataclass(frozen=True, eq=False)
 class Uniform(ThresholdPrior):
@@ -40,7 +43,8 @@ class Uniform(ThresholdPrior):
 
     def _setup(self) -> Sequence[Tensor]:
         low, high = parameters("Uniform", low=self.low, high=self.high)
-        require((0 <= low) & (low < high) & (high <= 1), "Uniform", "0 <= low < high <= 1", low=low, high=high)
+        ordered = (0 <= low) & (high - low >= NARROWEST) & (high <= 1)
+        require(ordered, "Uniform", f"0 <= low < high <= 1, at least {NARROWEST:g} apart", low=low, high=high)
         return low, high, 1 - high, 1 / (high - low)
 
     def _tails(self, p: Tensor, q: Tensor) -> tuple[Tensor, Tensor]:
@@ -85,7 +89,8 @@ class RaisedCosine(ThresholdPrior):
         mu, delta = parameters("RaisedCosine", mu=self.mu, delta=self.delta)
         # An end may miss 0 or 1 by the rounding of mu - delta; that is not a threshold outside [0, 1].
         inside = (mu - delta >= -1e-12) & (mu + delta <= 1 + 1e-12)
-        require((delta > 0) & inside, "RaisedCosine", "delta > 0, mu - delta >= 0, mu + delta <= 1", mu=mu, delta=delta)
+        expected = f"delta >= {NARROWEST:g}, mu - delta >= 0, mu + delta <= 1"
+        require((delta >= NARROWEST) & inside, "RaisedCosine", expected, mu=mu, delta=delta)
         low, high = (mu - delta).clamp(min=0), (mu + delta).clamp(max=1)
         return low, high, 1 - high, mu, delta
 
@@ -128,8 +133,10 @@ class Triangular(ThresholdPrior):
 
     def _setup(self) -> Sequence[Tensor]:
         low, mode, high = parameters("Triangular", low=self.low, mode=self.mode, high=self.high)
-        ordered = (0 <= low) & (low <= mode) & (mode <= high) & (low < high) & (high <= 1)
-        require(ordered, "Triangular", "0 <= low <= mode <= high <= 1, low < high", low=low, mode=mode, high=high)
+        ordered = (0 <= low) & (low <= mode) & (mode <= high) & (high - low >= NARROWEST) & (high <= 1)
+        sides = ((mode == low) | (mode - low >= NARROWEST)) & ((mode == high) | (high - mode >= NARROWEST))
+        expected = f"0 <= low <= mode <= high <= 1, low < high, and what differs at least {NARROWEST:g} apart"
+        require(ordered & sides, "Triangular", expected, low=low, mode=mode, high=high)
         width = high - low
         # A side without width holds no p but the mode itself, and `_rises` gives that one to the other side.
         rising = torch.where(mode > low, 1 / (width * (mode - low)), 0.0)
@@ -179,7 +186,8 @@ class Kumaraswamy(ThresholdPrior):
 
     def _setup(self) -> Sequence[Tensor]:
         a, b = parameters("Kumaraswamy", a=self.a, b=self.b)
-        require((a > 0) & (b > 0), "Kumaraswamy", "a > 0 and b > 0", a=a, b=b)
+        limits = (a >= 1e-3) & (b >= 1e-3) & (a <= 1e3) & (b <= 1e3)
+        require(limits, "Kumaraswamy", "0.001 <= a, b <= 1000", a=a, b=b)
         return torch.zeros_like(a), torch.ones_like(a), a, b, *edge_densities(a, b)
 
     def _logs(self, p: Tensor, q: Tensor) -> tuple[Tensor, Tensor]:
@@ -187,7 +195,8 @@ class Kumaraswamy(ThresholdPrior):
         log_p = log_of(p, q)
         power = self._constants.like(p)[2] * log_p
         near_one = power > -math.log(2)
-        return log_p, torch.where(near_one, safe_log(-torch.expm1(power)), torch.log1p(-torch.exp(power)))
+        far = torch.log1p(-torch.exp(power.clamp(max=-math.log(2))))
+        return log_p, torch.where(near_one, safe_log(-torch.expm1(power)), far)
 
     def _tails(self, p: Tensor, q: Tensor) -> tuple[Tensor, Tensor]:
         log_sf = self._constants.like(p)[3] * self._logs(p, q)[1]
@@ -199,6 +208,11 @@ class Kumaraswamy(ThresholdPrior):
         log_p, log_rest = self._logs(p, q)
         return with_edges(p, q, a * b * torch.exp((a - 1) * log_p + (b - 1) * log_rest), at_zero, at_one)
 
+    def _slope(self, p: Tensor, q: Tensor) -> Tensor:
+        _, _, a, b, _, _ = self._constants.like(p)
+        log_p, log_rest = self._logs(p, q)
+        return a * b * torch.exp(a * log_p + (b - 1) * log_rest + log_of(q, p)) * ((p > 0) & (q > 0))
+
     def _icdf(self, u: Tensor) -> Tensor:
         _, _, a, b, _, _ = self._constants.like(u)
         return (-torch.expm1(torch.log1p(-u) / b)) ** (1 / a)
@@ -208,7 +222,7 @@ class Kumaraswamy(ThresholdPrior):
         return torch.exp(b.log() + torch.lgamma(1 + 1 / a) + torch.lgamma(b) - torch.lgamma(1 + 1 / a + b))
 
 
-@dataclass(frozen=True, eq=False, init=False)
+@dataclass(frozen=True, eq=False, init=False, repr=False)
 class TruncatedNormal(ThresholdPrior):
     """A normal distribution cut off at ``low`` and ``high``.
 
@@ -235,12 +249,19 @@ class TruncatedNormal(ThresholdPrior):
             object.__setattr__(self, name, value)
         self.__post_init__()
 
+    def __repr__(self) -> str:
+        return f"TruncatedNormal(mean={self.location}, std={self.std}, low={self.low}, high={self.high})"
+
     def _setup(self) -> Sequence[Tensor]:
         mu, std, low, high = parameters(
             "TruncatedNormal", mean=self.location, std=self.std, low=self.low, high=self.high
         )
-        require(std > 0, "TruncatedNormal", "std > 0", std=std)
-        require((0 <= low) & (low < high) & (high <= 1), "TruncatedNormal", "0 <= low < high <= 1", low=low, high=high)
+        ordered = (0 <= low) & (high - low >= NARROWEST) & (high <= 1)
+        expected = f"0 <= low < high <= 1, at least {NARROWEST:g} apart"
+        require(ordered, "TruncatedNormal", expected, low=low, high=high)
+        # Wider than that it is a uniform distribution to all digits that a difference of its tails leaves.
+        fits = (std >= NARROWEST) & (std <= 100 * (high - low))
+        require(fits, "TruncatedNormal", f"{NARROWEST:g} <= std <= 100 (high - low)", std=std, low=low, high=high)
         ends = [(end - mu) / std for end in (low, high)]
         first, last = ((end, *_normal_parts(end)) for end in ends)
         mass = _normal_mass(first, last)
@@ -282,7 +303,10 @@ class Logistic(ThresholdPrior):
 
     def _setup(self) -> Sequence[Tensor]:
         mu, scale = parameters("Logistic", mu=self.mu, scale=self.scale)
-        require(scale > 0, "Logistic", "scale > 0", scale=scale)
+        require(scale >= NARROWEST, "Logistic", f"scale >= {NARROWEST:g}", scale=scale)
+        # Further out the density is exponential to all digits, and rounding errors grow with the distance.
+        near = (mu >= -40 * scale) & (mu <= 1 + 40 * scale)
+        require(near, "Logistic", "mu within 40 scales of [0, 1]", mu=mu, scale=scale)
         # sigma(x) - sigma(y) = sigma(x) sigma(-y) (1 - exp(y - x)): no subtraction of neighbours anywhere below.
         span = -torch.expm1(-1 / scale)
         at_one, at_zero = _log_sigmoid((1 - mu) / scale), _log_sigmoid(mu / scale)

@@ -72,7 +72,9 @@ class Table:
                 # Whoever asks first may be evaluating, and whoever asks next may be training.
                 with torch.inference_mode(False):
                     placed = tuple(v.to(x.device, x.dtype) for v in self.values)
-            self._placed[key] = placed
+            # What stands in for a tensor while a program is exported must not stay when that is over.
+            if not torch.compiler.is_exporting() and all(type(v) is Tensor for v in placed):
+                self._placed[key] = placed
         return placed
 
     def __getstate__(self) -> tuple[Tensor, ...]:

@@ -64,6 +64,11 @@ class Score:
 
     def __call__(self, matrix: Cells) -> Tensor:
         """The score of a matrix; of a batch of matrices, one score each."""
+        if not hasattr(matrix, "tn"):
+            raise TypeError(
+                f"a score takes a ConfusionMatrix, saw {type(matrix).__name__}. Of a 2 × 2 array, row = truth, make "
+                "one with ConfusionMatrix(*array.ravel())."
+            )
         return self.function(matrix.tn, matrix.fp, matrix.fn, matrix.tp)
 
     @property

@@ -83,7 +83,7 @@ def _mcc(tn: Tensor, fp: Tensor, fn: Tensor, tp: Tensor) -> Tensor:
 
 
 def _fowlkes_mallows(tn: Tensor, fp: Tensor, fn: Tensor, tp: Tensor) -> Tensor:
-    return ratio(tp, root((tp + fp) * (tp + fn)))
+    return ratio(tp, root(tp + fp) * root(tp + fn))
 
 
 def _yule_q(tn: Tensor, fp: Tensor, fn: Tensor, tp: Tensor) -> Tensor:
