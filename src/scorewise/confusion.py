@@ -233,7 +233,8 @@ class _ExpectedCells(torch.autograd.Function):
         for start in range(0, max(1, x.shape[0]), rows):
             part = slice(start, start + rows)
             inner = x[part]
-            pair = as_pair(inner, from_logits=from_logits)
+            # As `as_pair`, but in place, which only eager code may do.
+            pair = (torch.sigmoid(inner), inner.neg().sigmoid_()) if from_logits else as_pair(inner, from_logits=False)
             if slopes is not None:
                 slopes[part] = prior._slope(*pair) if from_logits else slope(prior, inner, from_logits=False)
             cdf, sf = prior._tails(*pair)
@@ -319,7 +320,7 @@ def _totals(cells: Tally) -> Tally:
     return _total(cells[0]), _total(cells[1]), _total(cells[2]), _total(cells[3])
 
 
-_RUN = 64
+_RUN = 128
 
 
 def _total(x: Tensor) -> Tensor:
