@@ -34,7 +34,8 @@ This page is made by `make bench`, from the results in `results/`.
 What a loss costs beside `binary_cross_entropy_with_logits`: forward and backward on the same logits, eager float32,
 `validate=False` unless it says validated, 10 % positives. All lines of a table took turns in one process; a ratio is
 one of medians. *score* lines have the uniform prior, *prior* lines the score TSS. *cdf alone* is `prior.cdf` of that
-many probabilities, without a gradient, beside a whole step of cross entropy.
+many probabilities, without a gradient, beside a whole step of cross entropy. Labels are floats and there is no mask
+unless it says masked, in the memory figures too.
 
 The aims on a CPU: a step at most 4 × at n = 4,096 and at most 1.5 × at n = 1,048,576 with the uniform prior, and a cdf
 at most 10 × at n = 1,048,576.
