@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, fields
 from typing import Any, Literal
 
@@ -210,10 +211,11 @@ def expected_cells(batch: Batch, prior: ThresholdPrior) -> Tally:
     transformed = torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active()
     if transformed or others_learn:
         cdf, sf = tails(prior, x, from_logits=batch.from_logits)
-        tn, fp, fn, tp = (_Bounded.apply(cell, _bound(x)) for cell in _tally(cdf, sf, y, count))  # type: ignore[no-untyped-call]
+        bounded: Callable[..., Tensor] = _Bounded.apply
+        tn, fp, fn, tp = (bounded(cell, _bound(x)) for cell in _tally(cdf, sf, y, count))
         return tn, fp, fn, tp
-    cells: Tally = _ExpectedCells.apply(x, y, count, prior, batch.from_logits)  # type: ignore[no-untyped-call]
-    return cells
+    fused: Callable[..., Tally] = _ExpectedCells.apply
+    return fused(x, y, count, prior, batch.from_logits)
 
 
 class _ExpectedCells(torch.autograd.Function):

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, cast
 
 import torch
@@ -139,8 +139,8 @@ class ThresholdPrior(ABC):
     def icdf(self, u: Tensor) -> Tensor:
         """The threshold below which the prior has probability ``u``; NaN where ``u`` is outside [0, 1]."""
         u = _floating(u, "u")
-        value: Tensor = _Quantile.apply(widened(u), self)  # type: ignore[no-untyped-call]  # torch leaves apply untyped
-        return value.to(u.dtype)
+        quantile: Callable[..., Tensor] = _Quantile.apply
+        return quantile(widened(u), self).to(u.dtype)
 
     def sample(self, shape: int | Sequence[int] = (), *, generator: torch.Generator | None = None) -> Tensor:
         """Draw thresholds of the given shape, followed by the prior's ``batch_shape``, in float64."""
@@ -159,8 +159,8 @@ class ThresholdPrior(ABC):
 def tails(prior: ThresholdPrior, x: Tensor, *, from_logits: bool) -> tuple[Tensor, Tensor]:
     """The prior's cdf and sf at predictions or logits, differentiable in ``x``."""
     prior._place(x)
-    both: tuple[Tensor, Tensor] = _Tails.apply(x, prior, from_logits)  # type: ignore[no-untyped-call]  # as above
-    return both
+    both: Callable[..., tuple[Tensor, Tensor]] = _Tails.apply
+    return both(x, prior, from_logits)
 
 
 def slope(prior: ThresholdPrior, x: Tensor, *, from_logits: bool) -> Tensor:
@@ -209,10 +209,11 @@ class _Tails(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, None, None]:
         of_cdf, of_sf = grads
-        if of_cdf is None and of_sf is None:
+        of_quiet = None if of_sf is None else -of_sf
+        grad = of_quiet if of_cdf is None else of_cdf if of_quiet is None else of_cdf + of_quiet
+        if grad is None:
             return None, None, None
         (x,) = ctx.saved_tensors
-        grad = -of_sf if of_cdf is None else of_cdf if of_sf is None else of_cdf - of_sf  # type: ignore[operator]
         return (grad * slope(ctx.prior, x, from_logits=ctx.from_logits)).sum_to_size(x.shape), None, None
 
 
