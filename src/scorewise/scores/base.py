@@ -21,11 +21,11 @@ class Cells(Protocol):
     @property
     def tn(self) -> Tensor: ...  # noqa: D102  # the four names say it
     @property
-    def fp(self) -> Tensor: ...  # noqa: D102
+    def fp(self) -> Tensor: ...  # noqa: D102  # as above
     @property
-    def fn(self) -> Tensor: ...  # noqa: D102
+    def fn(self) -> Tensor: ...  # noqa: D102  # as above
     @property
-    def tp(self) -> Tensor: ...  # noqa: D102
+    def tp(self) -> Tensor: ...  # noqa: D102  # as above
 
 
 @dataclass(frozen=True)
