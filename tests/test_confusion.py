@@ -10,7 +10,7 @@ from sklearn import metrics
 
 import scorewise as sw
 from scorewise import _blocks
-from scorewise.confusion import _compensated
+from scorewise._sums import _compensated
 
 ORDER = ("tn", "fp", "fn", "tp")
 

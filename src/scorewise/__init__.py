@@ -4,7 +4,7 @@
 >>> loss = sw.ScoreLoss("tss")  # minus the true skill statistic, expected over the threshold
 """
 
-from scorewise import datasets, priors, scores
+from scorewise import datasets, priors, scores, series, weights
 from scorewise.confusion import ConfusionMatrix, confusion_matrix, expected_confusion_matrix
 from scorewise.losses import CombinedLoss, ScoreLoss
 
@@ -19,4 +19,6 @@ __all__ = [
     "expected_confusion_matrix",
     "priors",
     "scores",
+    "series",
+    "weights",
 ]

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from numbers import Real
-from typing import Any, TypeGuard
+from typing import Any
 
 import torch
 from torch import Tensor
+
+from scorewise._timeline import Timeline, check_times, timeline
+from scorewise._values import alongside, as_tensor, number, shape_of
 
 _DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 
@@ -23,13 +25,20 @@ class Batch:
     """Predictions and labels of one dtype and device, with no NaN left where they are masked.
 
     ``count`` is how much each sample counts (mask times sample weight); None means one each. With labels it may have
-    the shape (n, 1).
+    the shape (n, 1). ``costs`` are what an error of each sample costs, a false positive and a false negative.
+    ``silent`` is True where a prediction is unknown: no alarm, at any threshold, to those who look around. Such
+    weights need labels that are events or not: ``hard_labels``. ``checked`` tells whether values are to be judged.
     """
 
     predictions: Tensor
     targets: Tensor
     count: Tensor | None
     from_logits: bool
+    costs: tuple[Tensor, Tensor] | None = None
+    silent: Tensor | None = None
+    timeline: Timeline | None = None
+    hard_labels: bool = False
+    checked: bool = True
 
 
 def prepare(
@@ -39,7 +48,12 @@ def prepare(
     from_logits: bool,
     mask: object = None,
     sample_weight: object = None,
+    costs: object = None,
+    groups: object = None,
+    times: object = None,
     hard: bool = False,
+    context: bool = False,
+    checked: bool = True,
 ) -> Batch:
     """Turn a call's arguments into a `Batch`; raise a TypeError or ValueError that says what was seen.
 
@@ -49,15 +63,20 @@ def prepare(
         from_logits: Whether ``predictions`` are logits.
         mask: Booleans, True where a sample counts.
         sample_weight: Non-negative weights.
+        costs: Non-negative costs of a false positive and a false negative, (n, 2) or (n, labels, 2).
+        groups: The series that each sample belongs to.
+        times: Integers that increase within a group.
+        context: Whether masked samples are seen by others: then only what is NaN there is unknown, and labels are hard.
+        checked: Whether values are to be judged, not only shapes and dtypes.
         hard: Whether integer or boolean predictions are accepted, and the predictions' own dtype is kept.
             Labels and weights keep theirs too: half-precision predictions are no reason to round a weight.
     """
     name = "logits" if from_logits else "predictions"
     x = _predictions(predictions, name, from_logits=from_logits, hard=hard)
-    y = _alongside(targets, "targets", x)
+    y = alongside(targets, "targets", x)
     if y.shape != x.shape:
         raise ValueError(
-            f"{name} and targets must have exactly the same shape, saw {_shape(x)} and {_shape(y)}."
+            f"{name} and targets must have exactly the same shape, saw {shape_of(x)} and {shape_of(y)}."
             f"{_reshape_hint(x, y, name)}"
         )
     widest = torch.float32 if x.device.type == "mps" else torch.float64
@@ -68,7 +87,7 @@ def prepare(
 
     keep = None
     if mask is not None:
-        keep = _per_sample(_alongside(mask, "mask", x), "mask", x, name)
+        keep = _per_sample(alongside(mask, "mask", x), "mask", x, name)
         if keep.dtype != torch.bool:
             raise TypeError(
                 f"mask must be boolean (True: counted), saw {keep.dtype}. Weights belong in sample_weight; make a 0/1 "
@@ -76,14 +95,38 @@ def prepare(
             )
     weight = None
     if sample_weight is not None:
-        weight = _per_sample(_alongside(sample_weight, "sample_weight", x), "sample_weight", x, name)
+        weight = _per_sample(alongside(sample_weight, "sample_weight", x), "sample_weight", x, name)
         weight = weight.to(widest)
 
+    pair = None if costs is None else _costs(costs, x, name)
+
+    silent = None
     if keep is not None:
         # where, not a product: NaN * 0 is NaN, in the value and in the gradient.
-        x, y = torch.where(keep, x, 0.0), torch.where(keep, y, 0.0)
+        if context:
+            silent, unlabelled = x.isnan() & ~keep, y.isnan() & ~keep
+            x, y = torch.where(silent, 0.0, x), torch.where(unlabelled, 0.0, y)
+        else:
+            x, y = torch.where(keep, x, 0.0), torch.where(keep, y, 0.0)
         weight = keep.to(y.dtype) if weight is None else torch.where(keep, weight, 0.0)
-    return Batch(x, y, weight, from_logits)
+        if pair is not None:
+            pair = torch.where(keep, pair[0], 0.0), torch.where(keep, pair[1], 0.0)
+    order = timeline(groups, times, x)
+    return Batch(x, y, weight, from_logits, pair, silent, order, hard_labels=context, checked=checked)
+
+
+def _costs(costs: object, x: Tensor, x_name: str) -> tuple[Tensor, Tensor]:
+    tensor = alongside(costs, "costs", x)
+    if tensor.shape not in ((x.shape[0], 2), (*x.shape, 2)):
+        expected = f"({x.shape[0]}, 2)" if x.dim() == 1 else f"({x.shape[0]}, 2) or ({x.shape[0]}, {x.shape[1]}, 2)"
+        raise ValueError(
+            f"costs must have the shape {expected} beside {x_name} of {shape_of(x)}: what "
+            f"each sample costs as a false positive and as a false negative; saw {shape_of(tensor)}."
+        )
+    tensor = tensor.to(torch.float32 if x.device.type == "mps" else torch.float64)
+    if tensor.dim() == 2 and x.dim() == 2:
+        tensor = tensor.unsqueeze(1)
+    return tensor[..., 0], tensor[..., 1]
 
 
 def _predictions(predictions: object, name: str, *, from_logits: bool, hard: bool) -> Tensor:
@@ -99,9 +142,9 @@ def _predictions(predictions: object, name: str, *, from_logits: bool, hard: boo
     if not hard and x.dtype in (torch.float16, torch.bfloat16):
         x = x.float()
     if x.dim() not in (1, 2):
-        raise ValueError(f"{name} must have the shape (n,) or (n, labels), saw {_shape(x)}.")
+        raise ValueError(f"{name} must have the shape (n,) or (n, labels), saw {shape_of(x)}.")
     if x.dim() == 2 and x.shape[1] == 0:
-        raise ValueError(f"{name} must have at least one label, saw the shape {_shape(x)}.")
+        raise ValueError(f"{name} must have at least one label, saw the shape {shape_of(x)}.")
     return x
 
 
@@ -129,23 +172,40 @@ def check_now(batch: Batch) -> None:
     if w is not None and not _within(w, 0, math.inf):
         w = w.squeeze(1) if w.dim() == 2 and w.shape[1] != x.shape[1] else w  # one for each sample: located by its row
         raise ValueError(f"sample_weight must be finite and at least 0, but {_located(~((w >= 0) & w.isfinite()), w)}.")
+    if batch.costs is not None and not all(_within(cost, 0, math.inf) for cost in batch.costs):
+        both = torch.stack(batch.costs, -1)
+        both = both.squeeze(1) if both.dim() == 3 and both.shape[1] != x.shape[1] else both
+        raise ValueError(
+            f"costs must be finite and at least 0, but {_located(~((both >= 0) & both.isfinite()), both)}."
+        )
+    if batch.hard_labels and bool((soft := (y > 0) & (y < 1)).any()):
+        raise ValueError(
+            f"this weight looks at events around a sample, so that targets must be 0 or 1, but {_located(soft, y)}."
+        )
+    if batch.timeline is not None:
+        check_times(batch.timeline)
 
 
 def extremes(batch: Batch) -> Tensor:
-    """(-min, max) of predictions, targets and counts, as a (3, 2) tensor on the batch's device; NaN stays NaN.
+    """What is judged of a batch, as a (6, 2) tensor on its device; NaN stays NaN.
 
-    Zero is always a legal value, so it stands for what is absent or empty, and the elementwise maximum of two such
-    tensors describes both batches.
+    (-min, max) of predictions, targets, counts and the two costs; then by how much a step in time falls short of 1, and
+    how soft a label is where it must not be. Zero is always legal, so it stands for what is absent or empty, and the
+    elementwise maximum of two such tensors describes both batches.
     """
-    x = batch.predictions.detach()
+    x, y = batch.predictions.detach(), batch.targets.detach()
+    wide = torch.float32 if x.device.type == "mps" else torch.float64
     rows = []
-    for t in (x, batch.targets.detach(), None if batch.count is None else batch.count.detach()):
+    for t in (x, y, batch.count, *(batch.costs or (None, None))):
         if t is None or t.numel() == 0:
-            rows.append(x.new_zeros(2))
+            rows.append(x.new_zeros(2, dtype=wide))
         else:
-            low, high = torch.aminmax(t)
-            rows.append(torch.stack((-low, high)))
-    return torch.stack([row.to(torch.float32 if x.device.type == "mps" else torch.float64) for row in rows])
+            low, high = torch.aminmax(t.detach())
+            rows.append(torch.stack((-low, high)).to(wide))
+    steps = None if batch.timeline is None else batch.timeline.steps
+    short = x.new_zeros((), dtype=wide) if steps is None or steps.numel() == 0 else (1 - steps.min()).to(wide)
+    soft = (y * (1 - y)).amax().to(wide) if batch.hard_labels and y.numel() else x.new_zeros((), dtype=wide)
+    return torch.stack([*rows, torch.stack((short, soft))])
 
 
 def is_valid(seen: Tensor, *, from_logits: bool) -> Tensor:
@@ -156,7 +216,8 @@ def is_valid(seen: Tensor, *, from_logits: bool) -> Tensor:
 def _legal(dtype: torch.dtype, from_logits: bool) -> list[list[float]]:
     """The largest legal `extremes`."""
     largest = torch.finfo(dtype).max
-    return [[largest, largest] if from_logits else [0.0, 1.0], [0.0, 1.0], [0.0, largest]]
+    first = [largest, largest] if from_logits else [0.0, 1.0]
+    return [first, [0.0, 1.0], [0.0, largest], [0.0, largest], [0.0, largest], [0.0, 0.0]]
 
 
 class Watch:
@@ -164,7 +225,7 @@ class Watch:
 
     def __init__(self, *, from_logits: bool) -> None:
         self.from_logits = from_logits
-        self.seen = torch.zeros(3, 2, dtype=torch.float64, device="cpu")
+        self.seen = torch.zeros(6, 2, dtype=torch.float64, device="cpu")
         self._host: Tensor | None = None
         self._event: Any = None
 
@@ -184,7 +245,7 @@ class Watch:
         if eager and new.is_cuda and self._event is None:
             # Pinned memory lets the copy run beside the host; the event tells a later call that it has arrived.
             if self._host is None:
-                self._host = torch.empty(3, 2, dtype=torch.float64, pin_memory=True)
+                self._host = torch.empty(6, 2, dtype=torch.float64, pin_memory=True)
             self._host.copy_(self.seen, non_blocking=True)
             self._event = torch.cuda.Event()
             self._event.record()
@@ -197,17 +258,24 @@ class Watch:
     def _judge(self, seen: Tensor | None) -> None:
         if seen is None:
             return
+        amount = "finite numbers of at least 0"
+        rows, legal = seen.tolist(), _legal(seen.dtype, self.from_logits)
         told = [
             f"{name} {_span(-row[0], row[1])}, expected {expected}"
-            for name, expected, row, legal in zip(
-                ("logits" if self.from_logits else "predictions", "targets", "sample_weight"),
-                ("finite numbers" if self.from_logits else "[0, 1]", "[0, 1]", "finite numbers of at least 0"),
-                seen.tolist(),
-                _legal(seen.dtype, self.from_logits),
-                strict=True,
+            for name, expected, row, most in zip(
+                ("logits" if self.from_logits else "predictions", "targets", "sample_weight", "costs", "costs"),
+                ("finite numbers" if self.from_logits else "[0, 1]", "[0, 1]", amount, amount, amount),
+                rows[:5],
+                legal,
+                strict=False,
             )
-            if not all(value <= most for value, most in zip(row, legal, strict=True))
+            if not all(value <= limit for value, limit in zip(row, most, strict=True))
         ]
+        short, soft = rows[5]
+        if not short <= 0:
+            told.append("times that do not increase within a group")
+        if not soft <= 0:
+            told.append("soft targets, where the weight looks at events around a sample and expects 0 or 1")
         if told:
             self.seen.zero_()  # told once: a caller that mends its data can go on with the same loss
             raise ValueError(
@@ -222,77 +290,13 @@ class Watch:
         self.__init__(**state)  # type: ignore[misc]  # what was seen belongs to the process that saw it
 
 
-def as_tensor(value: object, name: str) -> Tensor:
-    """A tensor of any real dtype from a tensor, a NumPy array, a table's column, a number or a list of numbers."""
-    if isinstance(value, Tensor):
-        return value
-    if hasattr(value, "__array__"):
-        return _from_array(value, name)
-    try:
-        tensor = torch.as_tensor(value)
-        # float64: torch's default would round Python numbers to float32
-        return torch.as_tensor(value, dtype=torch.float64) if tensor.is_floating_point() else tensor
-    except (TypeError, ValueError, RuntimeError) as error:
-        held = f" of {type(value[0]).__name__}" if isinstance(value, list | tuple) and value else ""
-        raise TypeError(f"{name} must be a tensor or an array of numbers, saw {type(value).__name__}{held}.") from error
-
-
-def describe(t: Tensor) -> str:
-    """A short text of a tensor's values, for messages."""
-    values = t.detach().flatten()[:4].tolist()
-    text = ", ".join(number(v) for v in values)
-    return text if t.dim() == 0 else f"[{text}{', …' if t.numel() > 4 else ''}]"
-
-
-def is_number(value: object) -> TypeGuard[float]:
-    """Whether a value is a real number, of Python or NumPy; True and False are none."""
-    return isinstance(value, Real) and not isinstance(value, bool)
-
-
-def number(value: float) -> str:
-    """A number for messages: short, but never so short that 1.0000001 looks like the 1 that was expected."""
-    short = f"{value:g}"
-    rounded = float(short)
-    return repr(float(value)) if rounded.is_integer() and rounded != value else short
-
-
-def _from_array(value: Any, name: str) -> Tensor:
-    import numpy as np  # whoever passes an array has NumPy; the core does not need it
-
-    if isinstance(value, np.ma.MaskedArray) and value.mask.any():
-        raise ValueError(
-            f"{name} must be a plain array, saw a masked one with {value.mask.sum()} of {value.size} masked. "
-            "Pass its .data, and mask=~array.mask."
-        )
-    array = np.asarray(value)
-    if array.dtype.kind == "f":
-        dtype = array.dtype.newbyteorder("=") if array.dtype.itemsize <= 8 else np.dtype(np.float64)
-    elif array.dtype.kind in "biu":
-        dtype = np.dtype(np.bool_ if array.dtype.kind == "b" else np.int64)
-    else:
-        raise TypeError(f"{name} must be an array of numbers, saw dtype {array.dtype}.")
-    writable = array.flags.writeable and array.flags.c_contiguous and array.dtype == dtype
-    return torch.from_numpy(array if writable else np.array(array, dtype=dtype, order="C"))
-
-
-def _alongside(value: object, name: str, x: Tensor) -> Tensor:
-    tensor = as_tensor(value, name)
-    if tensor.is_complex():
-        raise TypeError(f"{name} must be real, saw {tensor.dtype}.")
-    if tensor.device != x.device:
-        if isinstance(value, Tensor):
-            raise ValueError(f"{name} are on {tensor.device}, but the predictions are on {x.device}. Move one of them.")
-        tensor = tensor.to(x.device)
-    return tensor
-
-
 def _per_sample(tensor: Tensor, name: str, x: Tensor, x_name: str) -> Tensor:
     if tensor.shape == x.shape:
         return tensor
     if x.dim() == 2 and tensor.shape == x.shape[:1]:
         return tensor.unsqueeze(1)
-    expected = _shape(x) if x.dim() == 1 else f"{_shape(x)} or ({x.shape[0]},)"
-    raise ValueError(f"{name} must have the shape {expected} like the {x_name}, saw {_shape(tensor)}.")
+    expected = shape_of(x) if x.dim() == 1 else f"{shape_of(x)} or ({x.shape[0]},)"
+    raise ValueError(f"{name} must have the shape {expected} like the {x_name}, saw {shape_of(tensor)}.")
 
 
 def _within(t: Tensor, low: float, high: float) -> bool:
@@ -314,11 +318,6 @@ def _span(low: float, high: float) -> str:
     return (
         "with NaN among them" if math.isnan(low) or math.isnan(high) else f"from {number(low + 0.0)} to {number(high)}"
     )  # + 0.0: never "-0"
-
-
-def _shape(t: Tensor) -> str:
-    # not str(tuple(...)), which the compiler cannot trace, and then it hides the message
-    return f"({', '.join([str(n) for n in t.shape])}{',' if t.dim() == 1 else ''})"
 
 
 def _reshape_hint(x: Tensor, y: Tensor, name: str) -> str:

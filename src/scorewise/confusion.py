@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any, Literal
 
 import torch
 from torch import Tensor
 
 from scorewise._blocks import rows_per_block
-from scorewise._inputs import Batch, as_tensor, check_now, describe, extremes, is_valid, prepare
+from scorewise._inputs import Batch, check_now, extremes, is_valid, prepare
+from scorewise._sums import total
+from scorewise._values import as_tensor, describe
 from scorewise.priors import ThresholdPrior, as_prior
 from scorewise.priors.base import as_pair, slope, tails
 from scorewise.scores import ratio
+from scorewise.weights import Weight
+from scorewise.weights.base import Chances, Pair, Scale, multiplied
+from scorewise.weights.custom import core_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,10 +120,14 @@ def confusion_matrix(
     predictions: Tensor,
     targets: Tensor,
     threshold: float | Tensor = 0.5,
+    weight: Weight | None = None,
     *,
     from_logits: bool = False,
+    groups: object = None,
+    times: Tensor | None = None,
     mask: Tensor | None = None,
     sample_weight: Tensor | None = None,
+    costs: Tensor | None = None,
 ) -> ConfusionMatrix:
     """The confusion matrix at a threshold: a sample is called positive if its prediction is greater than that.
 
@@ -126,9 +135,17 @@ def confusion_matrix(
         predictions: Probabilities (or 0/1 classes), (n,) or (n, labels); tensors or NumPy arrays.
         targets: Labels 0/1, or soft labels in [0, 1], of the same shape.
         threshold: Any number; below 0 everything is called positive. Compared in the predictions' dtype.
+        weight: What an error costs, an object of `scorewise.weights`; None for one each.
         from_logits: Whether ``predictions`` are logits; the threshold is a probability all the same.
-        mask: True where a sample counts; elsewhere predictions and labels may be NaN.
+        groups: The series that each sample belongs to, integers or strings, (n,). Only weights that look around in time
+            use it and ``times``.
+        times: When, in whole units of one lag, increasing within a group, (n,); see `scorewise.series.lags`. Without
+            it, a sample's place in its group is its time.
+        mask: True where a sample counts; elsewhere predictions and labels may be NaN. To a weight that looks around,
+            samples that do not count are still there, except where they are NaN: neither event nor alarm.
         sample_weight: How much each sample counts, at least 0.
+        costs: What an error of each sample costs, [as a false positive, as a false negative], (n, 2) or
+            (n, labels, 2); multiplies the weight.
 
     Returns:
         The matrix, with one entry per label if there are labels.
@@ -137,22 +154,40 @@ def confusion_matrix(
         >>> confusion_matrix(torch.tensor([0.1, 0.5, 0.7, 0.9]), torch.tensor([0, 1, 0, 1]))
         ConfusionMatrix(tn=1, fp=1, fn=1, tp=1)
     """
-    batch = prepare(predictions, targets, from_logits=from_logits, mask=mask, sample_weight=sample_weight, hard=True)
+    weight = as_weight(weight)
+    batch = prepare(
+        *(predictions, targets),
+        from_logits=from_logits,
+        groups=groups,
+        times=times,
+        mask=mask,
+        sample_weight=sample_weight,
+        costs=costs,
+        hard=True,
+        context=looks_around(weight),
+    )
     _check(batch)
+    if weight is not None and batch.targets.device.type != "mps":
+        batch = replace(batch, targets=batch.targets.double())  # so that a weight of 1/3 is not one of 0.33333334
     with torch.no_grad():
         x = torch.sigmoid(batch.predictions) if from_logits else batch.predictions
-        alarm = decide(x, _threshold_like(threshold, x)).to(batch.targets.dtype)
-        return _matrix(batch, _tally(alarm, 1 - alarm, batch.targets, batch.count))
+        tau = _threshold_like(threshold, x)
+        alarm = decide(x, tau).to(batch.targets.dtype)
+        return _matrix(batch, _cells(batch, _plan(batch, weight), Chances(alarm, 1 - alarm, threshold=tau)))
 
 
 def expected_confusion_matrix(
     predictions: Tensor,
     targets: Tensor,
     prior: object = None,
+    weight: Weight | None = None,
     *,
     from_logits: bool = False,
+    groups: object = None,
+    times: Tensor | None = None,
     mask: Tensor | None = None,
     sample_weight: Tensor | None = None,
+    costs: Tensor | None = None,
 ) -> ConfusionMatrix:
     r"""The confusion matrix averaged over the threshold's prior F; differentiable in the predictions.
 
@@ -163,9 +198,13 @@ def expected_confusion_matrix(
         targets: Labels 0/1, or soft labels in [0, 1], of the same shape.
         prior: A `scorewise.priors` object, a `torch.distributions` object with a cdf, a density function on [0, 1], or
             None for the uniform prior.
+        weight: What an error costs, an object of `scorewise.weights`; None for one each.
         from_logits: Whether ``predictions`` are logits; more exact than passing their sigmoid.
-        mask: True where a sample counts; elsewhere predictions and labels may be NaN.
+        groups: As for `confusion_matrix`.
+        times: As for `confusion_matrix`.
+        mask: True where a sample counts, as for `confusion_matrix`.
         sample_weight: How much each sample counts, at least 0.
+        costs: What an error of each sample costs, as for `confusion_matrix`.
 
     Returns:
         The matrix, with one entry per label if there are labels. Bad values are an error at once; inside a compiled
@@ -175,9 +214,19 @@ def expected_confusion_matrix(
         >>> expected_confusion_matrix(torch.tensor([0.25, 0.75]), torch.tensor([0, 1]))
         ConfusionMatrix(tn=0.75, fp=0.25, fn=0.25, tp=0.75)
     """
-    batch = prepare(predictions, targets, from_logits=from_logits, mask=mask, sample_weight=sample_weight)
+    weight, prior = as_weight(weight), as_prior(prior)
+    batch = prepare(
+        *(predictions, targets),
+        from_logits=from_logits,
+        groups=groups,
+        times=times,
+        mask=mask,
+        sample_weight=sample_weight,
+        costs=costs,
+        context=looks_around(weight),
+    )
     _check(batch)
-    return _matrix(batch, expected_cells(batch, as_prior(prior)))
+    return _matrix(batch, expected_cells(batch, prior, weight))
 
 
 def _shown(cell: Tensor) -> str:
@@ -197,7 +246,20 @@ Tally = tuple[Tensor, Tensor, Tensor, Tensor]
 """TN, FP, FN, TP."""
 
 
-def expected_cells(batch: Batch, prior: ThresholdPrior) -> Tally:
+def as_weight(weight: object) -> Weight | None:
+    """A weight, or None; raise a TypeError for what is neither."""
+    if weight is None or isinstance(weight, Weight):
+        return weight
+    seen = f"the class {weight.__name__} (make an object of it)" if isinstance(weight, type) else repr(weight)
+    raise TypeError(f"a weight must be an object of scorewise.weights, or None; saw {seen}.")
+
+
+def looks_around(weight: Weight | None) -> bool:
+    """Whether a weight sees other samples than the one in question, so that samples that do not count matter."""
+    return weight is not None and weight.reach > 0
+
+
+def expected_cells(batch: Batch, prior: ThresholdPrior, weight: Weight | None = None) -> Tally:
     """The expected matrix of a batch that is known to be sound."""
     x, y, count = batch.predictions, batch.targets, batch.count
     if prior.batch_shape and (x.dim() == 1 or prior.batch_shape != x.shape[1:]):
@@ -206,20 +268,78 @@ def expected_cells(batch: Batch, prior: ThresholdPrior) -> Tally:
             f"{'no labels' if x.dim() == 1 else f'{x.shape[1]} labels'}: expected numbers"
             f"{'' if x.dim() == 1 else ' or one value per label'}."
         )
-    others_learn = y.requires_grad or (count is not None and count.requires_grad)
-    # PyTorch has no public way to ask whether torch.func is at work, and refuses functions like `_ExpectedCells` there.
-    transformed = torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active()
-    if transformed or others_learn:
-        cdf, sf = tails(prior, x, from_logits=batch.from_logits)
-        bounded: Callable[..., Tensor] = _Bounded.apply
-        tn, fp, fn, tp = (bounded(cell, _bound(x)) for cell in _tally(cdf, sf, y, count))
-        return tn, fp, fn, tp
+    plan = _plan(batch, weight)
+    if plan.core is not None or plan.learns or _transformed():
+        return _cells(batch, plan, Chances(*tails(prior, x, from_logits=batch.from_logits), prior=prior))
     fused: Callable[..., Tally] = _ExpectedCells.apply
-    return fused(x, y, count, prior, batch.from_logits)
+    cells = fused(x, y, count, *(plan.coefficients or (None, None)), prior, batch.from_logits)
+    return _scaled(cells, plan.scales)
+
+
+def _transformed() -> bool:
+    """Whether the code is being compiled or is under torch.func, which refuse functions like `_ExpectedCells`."""
+    # PyTorch has no public way to ask for the latter.
+    return torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active()
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """How the errors of a batch are weighted.
+
+    Wherever possible by ``coefficients`` a and r: FP = Σ a·cdf and FN = Σ r·sf; None stands for the ordinary ones.
+    Otherwise by a ``core``, which has to be asked for W_P and W_N: FP = Σ coefficient·W_P and FN = Σ coefficient·W_N.
+    ``scales`` multiply the sums. ``learns``: whether anything but the predictions' alarms has a gradient.
+    """
+
+    scales: tuple[Scale, Scale]
+    coefficients: Pair | None
+    core: Callable[[Batch, Chances], Pair] | None
+    learns: bool
+
+
+def _plan(batch: Batch, weight: Weight | None) -> _Plan:
+    y, count = batch.targets, batch.count
+    learns = y.requires_grad or (count is not None and count.requires_grad)
+    factors = multiplied(batch.costs, None if weight is None else weight._factors(batch))
+    scales = (1.0, 1.0) if weight is None else weight._scales(batch)
+    core = None if weight is None else core_of(weight)
+    if factors is None and core is None:
+        return _Plan(scales, None, None, learns)
+
+    if_positive = y if count is None else y * count
+    # for 0/1 labels the difference is exact
+    if_negative = 1 - y if count is None else count - if_positive
+    amounts = if_negative, if_positive
+    if factors is not None:
+        amounts = if_negative * factors[0], if_positive * factors[1]
+        learns = learns or any(factor.requires_grad for factor in factors)
+    # A part that sees the threshold through alarms only has coefficients too, unless they are to be differentiated.
+    cores = () if weight is None else weight._cores()
+    spread = cores[0]._spread(batch, amounts) if len(cores) == 1 and not learns else None
+    return _Plan(scales, amounts, core, learns) if spread is None else _Plan(scales, spread, None, learns)
+
+
+def _cells(batch: Batch, plan: _Plan, chances: Chances) -> Tally:
+    """The matrix, by the shortest formulas; autograd and the compiler see every step of it."""
+    tn, fp, fn, tp = _tally(chances.cdf, chances.sf, batch.targets, batch.count)
+    if plan.coefficients is not None:
+        alarm, quiet = (chances.cdf, chances.sf) if plan.core is None else plan.core(batch, chances)
+        fp, fn = total(plan.coefficients[0] * alarm), total(plan.coefficients[1] * quiet)
+    bounded: Callable[..., Tensor] = _Bounded.apply
+    tn, fp, fn, tp = (bounded(cell, _bound(batch.targets)) for cell in (tn, fp, fn, tp))
+    return _scaled((tn, fp, fn, tp), plan.scales)
+
+
+def _scaled(cells: Tally, scales: tuple[Scale, Scale]) -> Tally:
+    tn, fp, fn, tp = cells
+    weighted = [
+        cell if isinstance(by, float) and by == 1 else cell * by for cell, by in zip((fp, fn), scales, strict=True)
+    ]
+    return tn, weighted[0], weighted[1], tp
 
 
 class _ExpectedCells(torch.autograd.Function):
-    """`_tally` of `tails`, a block at a time. Only the prior's slopes are kept for the backward pass.
+    """`_cells` of `tails`, a block at a time. Only the prior's slopes are kept for the backward pass.
 
     In the older style, with the context passed to forward: PyTorch inspects the signature of the newer one at every
     call, which takes as long as all of the work on a small batch.
@@ -227,7 +347,14 @@ class _ExpectedCells(torch.autograd.Function):
 
     @staticmethod
     def forward(  # noqa: PLR0917  # an autograd function has no keywords
-        ctx: Any, x: Tensor, y: Tensor, count: Tensor | None, prior: ThresholdPrior, from_logits: bool
+        ctx: Any,
+        x: Tensor,
+        y: Tensor,
+        count: Tensor | None,
+        for_fp: Tensor | None,
+        for_fn: Tensor | None,
+        prior: ThresholdPrior,
+        from_logits: bool,
     ) -> Tally:
         rows = rows_per_block(x)
         slopes = torch.empty_like(x) if ctx.needs_input_grad[0] else None
@@ -240,41 +367,52 @@ class _ExpectedCells(torch.autograd.Function):
             if slopes is not None:
                 slopes[part] = prior._slope(*pair) if from_logits else slope(prior, inner, from_logits=False)
             cdf, sf = prior._tails(*pair)
-            # As `_tally`, but in place: two blocks less to keep in the cache.
             tp, fn = y[part] * cdf, y[part] * sf
-            parts = (sf.sub_(fn), cdf.sub_(tp), fn, tp)
-            new = _totals(parts if count is None else _weighted(parts, count[part]))
+            if for_fp is None or for_fn is None:
+                # As `_tally`, but in place: two blocks less to keep in the cache.
+                parts = (sf.sub_(fn), cdf.sub_(tp), fn, tp)
+                new = _totals(parts if count is None else _weighted(parts, count[part]))
+            else:
+                right = (sf - fn, tp) if count is None else ((sf - fn) * count[part], tp * count[part])
+                new = _totals((right[0], for_fp[part] * cdf, for_fn[part] * sf, right[1]))
             cells = new if cells is None else _add(cells, new)
         ctx.prior, ctx.from_logits = prior, from_logits
-        ctx.save_for_backward(x, y, count, slopes)
+        ctx.save_for_backward(x, y, count, for_fp, for_fn, slopes)
         assert cells is not None  # noqa: S101  # the loop runs at least once; for the type checker
         return cells
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        x, y, count, slopes = ctx.saved_tensors
-        tn, fp, fn, tp = grads
-        # Calling a sample positive moves it from TN to FP, or from FN to TP.
+        x, y, count, for_fp, for_fn, slopes = ctx.saved_tensors
         bound = _bound(x)
-        if_negative, if_positive = (fp - tn).clamp(-bound, bound), (tp - fn).clamp(-bound, bound)
-        between = (if_positive - if_negative).to(x.dtype)
-        if_negative = if_negative.to(x.dtype)
-
+        tn, fp, fn, tp = (grad.clamp(-bound, bound) for grad in grads)
         rows = rows_per_block(x)
         if torch.is_grad_enabled():  # someone wants second derivatives
             slopes = slope(ctx.prior, x, from_logits=ctx.from_logits)
             rows = x.shape[0]
+
+        ordinary = for_fp is None
+        if_negative, if_positive = (fp - tn, tp - fn) if ordinary else (-tn, tp)
+        between, if_negative = (if_positive - if_negative).to(x.dtype), if_negative.to(x.dtype)
+        fp, fn = fp.to(x.dtype), fn.to(x.dtype)
+
+        def moved(part: slice) -> Tensor:
+            """What calling a sample positive changes: it goes from TN to FP or from FN to TP, in these amounts."""
+            change = torch.addcmul(if_negative, y[part], between)
+            if count is not None:
+                change = change * count[part]
+            if ordinary:
+                return change
+            return torch.addcmul(torch.addcmul(change, for_fp[part], fp), for_fn[part], fn, value=-1)
+
+        none = (None,) * 6
         if rows >= x.shape[0]:
-            grad = slopes * torch.addcmul(if_negative, y, between)
-            return grad if count is None else (grad * count).to(x.dtype), None, None, None, None
+            return (slopes * moved(slice(None))).to(x.dtype), *none
         grad = torch.empty_like(x)
         for start in range(0, x.shape[0], rows):
             part = slice(start, start + rows)
-            moved = torch.addcmul(if_negative, y[part], between)
-            if count is not None:
-                moved = moved * count[part]
-            torch.mul(slopes[part], moved, out=grad[part])
-        return grad, None, None, None, None
+            torch.mul(slopes[part], moved(part), out=grad[part])
+        return grad, *none
 
 
 class _Bounded(torch.autograd.Function):
@@ -319,37 +457,7 @@ def _add(a: Tally, b: Tally) -> Tally:
 
 
 def _totals(cells: Tally) -> Tally:
-    return _total(cells[0]), _total(cells[1]), _total(cells[2]), _total(cells[3])
-
-
-_RUN = 128
-
-
-def _total(x: Tensor) -> Tensor:
-    """The sum over samples, in float64: counts stay exact far beyond the 2^24 of float32."""
-    if x.device.type == "mps":
-        return _compensated(x)
-    if x.dtype == torch.float64 or x.shape[0] < 128 * _RUN or torch.compiler.is_compiling():
-        return x.sum(0, dtype=torch.float64)
-    # PyTorch sums in another dtype by first copying all of the input. Short runs in float32 and their sums in float64
-    # are faster, exact for counts, and for shares as good as about one more rounding of each.
-    rest = x.shape[0] % _RUN
-    if rest:
-        return _total(x[:-rest]) + x[-rest:].sum(0, dtype=torch.float64)
-    return x.reshape(-1, _RUN, *x.shape[1:]).sum(1).sum(0, dtype=torch.float64)
-
-
-def _compensated(x: Tensor) -> Tensor:
-    """The sum over samples where a device has no float64: pairwise, with every rounding error kept and added last."""
-    lost = x.new_zeros(1, *x.shape[1:])
-    while x.shape[0] > 1:
-        if x.shape[0] % 2:
-            x = torch.cat([x, torch.zeros_like(x[:1])])
-        a, b = x[0::2], x[1::2]
-        x = a + b
-        back = x - a
-        lost = lost + ((a - (x - back)) + (b - back)).sum(0, keepdim=True)
-    return (x.sum(0, keepdim=True) + lost)[0]
+    return total(cells[0]), total(cells[1]), total(cells[2]), total(cells[3])
 
 
 def _threshold_like(threshold: float | Tensor, x: Tensor) -> Tensor:

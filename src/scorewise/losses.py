@@ -10,9 +10,11 @@ import torch
 from torch import Tensor, nn
 
 from scorewise import scores
-from scorewise._inputs import Batch, Watch, check_now, is_number, number, prepare
-from scorewise.confusion import ConfusionMatrix, expected_cells
+from scorewise._inputs import Batch, Watch, check_now, prepare
+from scorewise._values import is_number, number
+from scorewise.confusion import ConfusionMatrix, as_weight, expected_cells, looks_around
 from scorewise.priors import as_prior
+from scorewise.weights import Cost, Product, Weight
 
 
 class ScoreLoss(nn.Module):
@@ -28,6 +30,7 @@ class ScoreLoss(nn.Module):
         score: A name (see `scorewise.scores.names`) or a `Score`.
         prior: Which thresholds matter: an object of `scorewise.priors`, a `torch.distributions` object with a cdf, a
             density function on [0, 1], or None for the uniform prior.
+        weight: What an error costs: an object of `scorewise.weights`, or None for one each.
         from_logits: Whether the model's outputs are logits (the default, and more exact) or probabilities.
         validate: Whether to check values. Shapes and dtypes are always checked. On a CPU a bad value is an error at
             once. On an accelerator nothing waits for the device: the error comes at a later call, or from
@@ -55,6 +58,7 @@ class ScoreLoss(nn.Module):
         score: str | scores.Score,
         *,
         prior: object = None,
+        weight: Weight | None = None,
         from_logits: bool = True,
         validate: bool = True,
     ) -> None:
@@ -64,6 +68,10 @@ class ScoreLoss(nn.Module):
                 raise TypeError(f"ScoreLoss: {name} must be True or False, saw {value!r}.")
         self.score = scores.get(score)
         self.prior = as_prior(prior)
+        self.weight = as_weight(weight)
+        if self.weight is not None:
+            _check_diagonal(self.weight, self.score)
+            self.weight._ready(self.prior)
         self.from_logits = from_logits
         self.validate = validate
         self._sign = -1.0 if self.score.greater_is_better else 1.0
@@ -74,19 +82,31 @@ class ScoreLoss(nn.Module):
         logits: Tensor,
         targets: Tensor,
         *,
+        groups: object = None,
+        times: Tensor | None = None,
         mask: Tensor | None = None,
         sample_weight: Tensor | None = None,
+        costs: Tensor | None = None,
     ) -> Tensor:
         """The loss of a batch, a scalar.
 
         Args:
             logits: The model's outputs, (n,) or (n, labels).
-            targets: Labels 0/1 of any dtype, or soft labels in [0, 1], of the same shape.
-            mask: True where a sample counts; elsewhere logits and labels may be NaN and get no gradient.
+            targets: Labels 0/1 of any dtype, or soft labels in [0, 1] (not with `Value`), of the same shape.
+            groups: The series that each sample belongs to, integers or strings, (n,). Only weights that look around in
+                time use it and ``times``.
+            times: When, in whole units of one lag, increasing within a group, (n,); see `scorewise.series.lags`.
+                Without it, a sample's place in its group is its time.
+            mask: True where a sample counts; elsewhere logits and labels may be NaN and get no gradient. To a weight
+                that looks around, samples that do not count are still there, and their logits have a gradient.
             sample_weight: How much each sample counts, at least 0.
+            costs: What an error of each sample costs, [as a false positive, as a false negative], (n, 2) or
+                (n, labels, 2); multiplies the weight.
         """
-        batch = self._batch(logits, targets, mask, sample_weight)
-        value = self.score.function(*expected_cells(batch, self.prior))
+        batch = self._batch(
+            logits, targets, groups=groups, times=times, mask=mask, sample_weight=sample_weight, costs=costs
+        )
+        value = self.score.function(*expected_cells(batch, self.prior, self.weight))
         if not isinstance(value, Tensor):
             raise TypeError(f"the score {self.score.name} must return a tensor, saw {type(value).__name__}.")
         if value.dim():
@@ -98,18 +118,30 @@ class ScoreLoss(nn.Module):
         logits: Tensor,
         targets: Tensor,
         *,
+        groups: object = None,
+        times: Tensor | None = None,
         mask: Tensor | None = None,
         sample_weight: Tensor | None = None,
+        costs: Tensor | None = None,
     ) -> ConfusionMatrix:
         """The expected confusion matrix behind the loss, for the same arguments."""
-        return ConfusionMatrix(*expected_cells(self._batch(logits, targets, mask, sample_weight), self.prior))
+        batch = self._batch(
+            logits, targets, groups=groups, times=times, mask=mask, sample_weight=sample_weight, costs=costs
+        )
+        return ConfusionMatrix(*expected_cells(batch, self.prior, self.weight))
 
     def raise_if_invalid(self) -> None:
         """Raise if a batch seen on an accelerator or in a compiled graph held bad values. Waits for the device."""
         self._watch.raise_if_invalid()
 
-    def _batch(self, logits: object, targets: object, mask: object, sample_weight: object) -> Batch:
-        batch = prepare(logits, targets, from_logits=self.from_logits, mask=mask, sample_weight=sample_weight)
+    def _batch(self, logits: object, targets: object, **arguments: Any) -> Batch:
+        batch = prepare(
+            *(logits, targets),
+            from_logits=self.from_logits,
+            context=looks_around(self.weight),
+            checked=self.validate,
+            **arguments,
+        )
         if self.validate:
             if batch.predictions.device.type == "cpu" and not torch.compiler.is_compiling():
                 check_now(batch)
@@ -119,7 +151,8 @@ class ScoreLoss(nn.Module):
 
     def extra_repr(self) -> str:
         """The arguments, for the module's repr."""
-        return f"{self.score.name!r}, prior={self.prior}, from_logits={self.from_logits}"
+        weight = "" if self.weight is None else f", weight={self.weight}"
+        return f"{self.score.name!r}, prior={self.prior}{weight}, from_logits={self.from_logits}"
 
 
 class CombinedLoss(nn.Module):
@@ -188,3 +221,14 @@ class CombinedLoss(nn.Module):
     def extra_repr(self) -> str:
         """The weights, for the module's repr."""
         return f"betas={self.betas}"
+
+
+def _check_diagonal(weight: Weight, score: scores.Score) -> None:
+    """A cost of right decisions that nobody would count is an error."""
+    for part in weight.weights if isinstance(weight, Product) else (weight,):
+        if isinstance(part, Cost) and (part.tn or part.tp) and score is not part.score:
+            raise ValueError(
+                f"{part} says what right decisions cost, but a weight changes errors only, and the score {score.name} "
+                "does not count the others. Pass the weight's own score, ScoreLoss(weight.score, weight=weight), or a "
+                "Cost without tn and tp."
+            )

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from scorewise._blocks import rows_per_block
-from scorewise._inputs import as_tensor, describe
+from scorewise._values import as_tensor, describe
 from scorewise.priors.tables import Table
 
 Parameter = float | Tensor
@@ -37,6 +37,7 @@ class ThresholdPrior(ABC):
     """The cumulative distribution function on the support, in LaTeX."""
 
     _constants: Constants
+    _integral: ClassVar[Table | None] = None  # of the cdf; made when a weight asks for it
 
     def __post_init__(self) -> None:
         # Constants are made once, here, in float64, whatever the default device is. (The compiler cannot enter that

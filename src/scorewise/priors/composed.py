@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.distributions import Distribution
 
-from scorewise._inputs import describe
+from scorewise._values import describe
 from scorewise.priors.base import ThresholdPrior, parameters, require, with_edges
 from scorewise.priors.families import Uniform
 from scorewise.priors.tables import Table, evaluate, fit

@@ -10,7 +10,7 @@ from typing import Literal, Protocol
 import torch
 from torch import Tensor
 
-from scorewise._inputs import is_number
+from scorewise._values import is_number
 
 Linearity = Literal["cells", "totals", "none"]
 

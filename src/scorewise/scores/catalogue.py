@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from scorewise._inputs import is_number, number
+from scorewise._values import is_number, number
 from scorewise.scores.base import Score, ratio, root
 
 
@@ -106,9 +106,12 @@ def _sedi(tn: Tensor, fp: Tensor, fn: Tensor, tp: Tensor) -> Tensor:
 class _Cost:
     fp: float
     fn: float
+    tn: float
+    tp: float
 
     def __call__(self, tn: Tensor, fp: Tensor, fn: Tensor, tp: Tensor) -> Tensor:
-        return -(self.fp * fp + self.fn * fn)
+        errors = self.fp * fp + self.fn * fn
+        return -(errors + self.tn * tn + self.tp * tp) if self.tn or self.tp else -errors
 
 
 accuracy = Score(
@@ -280,24 +283,28 @@ def fbeta(beta: float) -> Score:
     )
 
 
-def cost(fp: float = 1.0, fn: float = 1.0) -> Score:
-    """Minus the total cost of the errors; 0 is perfect.
+def cost(fp: float = 1.0, fn: float = 1.0, *, tn: float = 0.0, tp: float = 0.0) -> Score:
+    """Minus the total cost; 0 is perfect, or, if right decisions cost something too, out of reach.
 
     Args:
         fp: Cost of a false positive, at least 0.
         fn: Cost of a false negative, at least 0.
+        tn: Cost of a true negative, at least 0.
+        tp: Cost of a true positive, at least 0.
 
     Example:
         >>> cost(fp=1, fn=20).name
         'cost(fp=1, fn=20)'
     """
-    for name, value in (("fp", fp), ("fn", fn)):
+    costs = {"fp": fp, "fn": fn, "tn": tn, "tp": tp}
+    for name, value in costs.items():
         if not is_number(value) or not (math.isfinite(value) and value >= 0):
             raise ValueError(f"cost: {name} must be a finite number of at least 0, saw {value!r}.")
+    told = {name: number(value) for name, value in costs.items() if name in {"fp", "fn"} or value}
     return Score(
-        "cost" if fp == fn == 1 else f"cost(fp={number(fp)}, fn={number(fn)})",
-        _Cost(float(fp), float(fn)),
-        rf"-({number(fp)}\,FP + {number(fn)}\,FN)",
+        "cost" if fp == fn == 1 and len(told) == 2 else f"cost({', '.join(f'{k}={v}' for k, v in told.items())})",
+        _Cost(float(fp), float(fn), float(tn), float(tp)),
+        "-(" + " + ".join(rf"{value}\,{name.upper()}" for name, value in told.items()) + ")",
         (-math.inf, 0.0),
         linearity="cells",
     )

@@ -1,0 +1,390 @@
+"""Time: real timestamps as whole numbers of lags, and padded sequences as one flat batch.
+
+The losses take one row for each sample, with its series in ``groups`` and its time in ``times``, where one unit is one
+lag. What stands here brings real records into that form.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+from fractions import Fraction
+from numbers import Integral
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from scorewise._timeline import FAR, timeline
+from scorewise._values import alongside, as_tensor, is_number, number, shape_of
+
+_SECONDS = {"W": Fraction(604_800), "D": Fraction(86_400), "h": Fraction(3_600), "m": Fraction(60), "s": Fraction(1)}
+_SECONDS |= {name: Fraction(1, 1000**k) for k, name in enumerate(("ms", "us", "ns", "ps", "fs", "as"), start=1)}
+_MISSING = ("", "NaT", "nan", "None", "<NA>")  # None, NaN, NaT and pandas' NA, as str writes them
+_LARGEST = torch.iinfo(torch.int64).max
+_REPEATS_NAIVE = " Local times repeat when daylight saving ends: if these are local, pass time-zone-aware ones."
+_REPEATS_AWARE = " Where daylight saving ends, only fold=1 tells the second of two equal local times from the first."
+
+
+class Padded(NamedTuple):
+    """Sequences laid end to end, as a loss takes them: ``loss(p.logits, p.targets, groups=p.groups, …)``.
+
+    Attributes:
+        logits: (batch · time,) or (batch · time, labels); NaN in the padding.
+        targets: The same shape and dtype; NaN in the padding.
+        groups: Which sequence, (batch · time,) int64.
+        times: Which step of it, (batch · time,) int64.
+        mask: False in the padding, (batch · time,) bool.
+    """
+
+    logits: Tensor
+    targets: Tensor
+    groups: Tensor
+    times: Tensor
+    mask: Tensor
+
+
+def from_padded(logits: object, targets: object, lengths: object) -> Padded:
+    """Lay padded sequences end to end, so that no window reaches from one into the next, nor into the padding.
+
+    Row b · time + t of the result is step t of sequence b, and counts where t < lengths[b]. Elsewhere logits and
+    targets become NaN, that is unknown, whatever they held, and the gradient into the padding is exactly 0.
+
+    The result's shapes follow from the input's shapes alone: nothing waits for a device, and a compiled graph stays
+    whole. There the values of lengths are not checked: one above the time means all of it, one below 0 none.
+
+    Args:
+        logits: Floating point, (batch, time) or (batch, time, labels); the dtype is kept.
+        targets: Labels of any real dtype, of the same shape.
+        lengths: How many steps of each sequence are real, (batch,) integers from 0 to time.
+
+    Returns:
+        Flat logits, targets, groups, times and mask.
+
+    Raises:
+        TypeError: If the logits are not floating point, the targets not real, or the lengths not integers.
+        ValueError: If shapes or devices disagree, or a length is out of its range.
+
+    Example:
+        >>> logits = torch.tensor([[0.5, -1.0, 2.0], [1.5, 0.0, 0.0]])
+        >>> targets = torch.tensor([[0, 0, 1], [1, 0, 0]])
+        >>> flat = from_padded(logits, targets, lengths=[3, 1])
+        >>> flat.logits
+        tensor([ 0.5000, -1.0000,  2.0000,  1.5000,     nan,     nan])
+        >>> flat.groups, flat.times
+        (tensor([0, 0, 0, 1, 1, 1]), tensor([0, 1, 2, 0, 1, 2]))
+        >>> flat.mask
+        tensor([ True,  True,  True,  True, False, False])
+    """
+    x = as_tensor(logits, "logits")
+    if not x.is_floating_point():
+        raise TypeError(f"logits must be floating point, saw {x.dtype}. Pass the model's output, not classes.")
+    if x.dim() not in (2, 3):
+        alone = " A single sequence needs no padding: pass it directly." if x.dim() == 1 else ""
+        raise ValueError(
+            f"logits must have the shape (batch, time) or (batch, time, labels), saw {shape_of(x)}.{alone}"
+        )
+    y = alongside(targets, "targets", x)
+    if y.shape != x.shape:
+        raise ValueError(f"logits and targets must have exactly the same shape, saw {shape_of(x)} and {shape_of(y)}.")
+    batch, time = x.shape[:2]
+    n = alongside(lengths, "lengths", x)
+    if n.shape != (batch,):
+        swap = " If time comes first, swap it: logits.transpose(0, 1), targets too." if n.shape == (time,) else ""
+        saw = f"as the logits' is {shape_of(x)}, saw {shape_of(n)}"
+        raise ValueError(f"lengths must have the shape ({batch},), {saw}.{swap}")
+    if batch and (n.is_floating_point() or n.dtype == torch.bool):  # [] becomes a float tensor
+        raise TypeError(f"lengths must be integers, saw {n.dtype}.")
+    n = n.to(torch.int64)
+    if n.device.type == "cpu" and not torch.compiler.is_compiling():
+        bad = ((n < 0) | (n > time)).nonzero().flatten().tolist()
+        if bad:
+            raise ValueError(
+                f"lengths must be from 0 to {time}, the time of the logits, but {len(bad)} of {batch} are not: the "
+                f"first, at index {bad[0]}, is {int(n[bad[0]])}."
+            )
+
+    steps = torch.arange(time, device=x.device).expand(batch, time)
+    mask = (steps < n.unsqueeze(1)).flatten()
+    keep = mask if x.dim() == 2 else mask.unsqueeze(1)
+    return Padded(
+        # where, not a product: NaN * 0 is NaN, in the value and in the gradient.
+        torch.where(keep, x.flatten(0, 1), math.nan),
+        torch.where(keep, y.to(x.dtype).flatten(0, 1), math.nan),
+        torch.arange(batch, device=x.device).unsqueeze(1).expand(batch, time).flatten(),
+        steps.flatten(),
+        mask,
+    )
+
+
+def lags(timestamps: object, step: object, *, groups: object = None) -> Tensor:
+    """Turn real timestamps into integer times: how many steps each lies after the earliest, (s − min s) / step.
+
+    Lags are elapsed time. Time-zone-aware timestamps are compared in UTC: the hour that the clock repeats is no
+    duplicate, and the one that it leaves out no gap. Naive ones are taken as they stand.
+
+    Args:
+        timestamps: The time of each sample, (n,), in any order, which is kept: datetimes (all naive or all aware),
+            dates, ISO 8601 strings, datetime64, columns of pandas or polars, or plain numbers such as epoch seconds.
+        step: The length of one lag, above 0: a ``datetime.timedelta`` or ``numpy.timedelta64``; for plain numbers, a
+            number in their unit.
+        groups: The series of each sample, (n,) ints or strings; None: one series. All count from the same zero.
+
+    Returns:
+        Times for ``times=``, (n,) int64. Dates and integers are exact. Floats may be off the grid by 1e-6 of a step,
+        and by what numbers of their size and dtype cannot resolve, up to 0.01 of a step.
+
+    Raises:
+        TypeError: If the timestamps are of no known kind, or the step is not of theirs.
+        ValueError: If a timestamp is missing, off the grid of steps, or twice in one series; if naive and aware ones
+            are mixed; if the step is not above 0; if a shape is wrong.
+
+    Example:
+        >>> from datetime import datetime, timedelta
+        >>> from zoneinfo import ZoneInfo
+        >>> night = [datetime(2024, 3, 31, hour, tzinfo=ZoneInfo("Europe/Rome")) for hour in (0, 1, 3, 4)]
+        >>> lags(night, timedelta(hours=1))  # 2 o'clock did not exist
+        tensor([0, 1, 2, 3])
+        >>> lags([1_700_000_600, 1_700_000_000, 1_700_000_000], 300, groups=["a", "a", "b"])
+        tensor([2, 0, 0])
+    """
+    stamps = _read(timestamps)
+    length, exact = _step(step, stamps)
+    times = _count(stamps, length, exact=exact) if len(stamps.ticks) else torch.zeros(0, dtype=torch.int64)
+    if isinstance(timestamps, Tensor):
+        times = times.to(timestamps.device)
+    _refuse_repeats(times, groups, stamps)
+    return times
+
+
+@dataclass(frozen=True)
+class _Stamps:
+    """Timestamps as numbers, (n,) on the CPU: int64, or floating point as given.
+
+    ``unit`` is the length of one tick in seconds, None for plain numbers. For messages, ``items`` are the timestamps
+    as passed, and ``repeats`` says why some may be the same.
+    """
+
+    ticks: Tensor
+    unit: Fraction | None
+    items: Any
+    repeats: str = ""
+
+    def at(self, index: int) -> str:
+        return f"index {index} ({self.items[index]})"
+
+    def text(self, length: Fraction) -> str:
+        if self.unit is None:
+            return str(length) if length.denominator == 1 else number(float(length))
+        if (length * 10**6).denominator == 1 and length < timedelta.max.total_seconds():
+            return str(timedelta(microseconds=int(length * 10**6)))
+        return f"{number(float(length))} s"
+
+
+def _read(value: Any) -> _Stamps:
+    if len(getattr(value, "shape", (1,))) != 1:
+        raise ValueError(f"timestamps must have the shape (n,), saw {tuple(value.shape)}.")
+    if isinstance(value, Tensor):
+        return _from_numbers(value)
+    if hasattr(value, "__array__"):
+        import numpy as np  # whoever passes an array has NumPy; the core does not need it
+
+        array = np.asarray(value)
+        if isinstance(value, np.ma.MaskedArray):  # asarray drops the mask
+            _refuse_missing(np.ma.getmaskarray(value).nonzero()[0].tolist(), value)
+        if array.dtype.kind == "M":
+            return _from_datetime64(array)
+        return _from_list(array.tolist()) if array.dtype.kind in "OUT" else _from_numbers(value)
+    if isinstance(value, Sequence) and not isinstance(value, str | bytes):
+        return _from_list(list(value))
+    raise TypeError(
+        f"timestamps must be a list, an array or a column of dates, strings or numbers, saw {type(value).__name__}."
+    )
+
+
+def _from_list(items: list[Any]) -> _Stamps:
+    if any(isinstance(x, list | tuple) for x in items):
+        raise ValueError("timestamps must have the shape (n,), saw lists within a list.")
+    _refuse_missing([i for i, x in enumerate(items) if type(x) not in (int, datetime) and str(x) in _MISSING], items)
+    if any(isinstance(x, date | str) for x in items):
+        return _from_datetimes(items)
+    if items and _numpy_kind(items[0]) == "M":
+        import numpy as np
+
+        return _read(np.array(items))
+    return _from_numbers(items)
+
+
+def _from_numbers(value: object) -> _Stamps:
+    ticks = as_tensor(value, "timestamps").detach().cpu()
+    if ticks.is_complex() or ticks.dtype == torch.bool:
+        raise TypeError(f"timestamps must be dates or real numbers, saw {ticks.dtype}.")
+    if not ticks.is_floating_point():
+        ticks = ticks.to(torch.int64)
+    _refuse_missing((~ticks.isfinite()).nonzero().flatten().tolist(), ticks)
+    return _Stamps(ticks, None, ticks)
+
+
+def _from_datetime64(array: Any) -> _Stamps:
+    import numpy as np
+
+    _refuse_missing(np.isnat(array).nonzero()[0].tolist(), array)
+    if np.datetime_data(array.dtype)[0] in {"Y", "M"}:
+        array = array.astype("M8[D]")  # years and months differ in length, their first days do not
+    unit = _unit(array.dtype, "timestamps") if len(array) else Fraction(1)
+    ticks = torch.from_numpy(array.astype(np.int64, order="C"))
+    return _Stamps(ticks, unit, array, _REPEATS_NAIVE if unit < _SECONDS["D"] else "")
+
+
+def _from_datetimes(items: list[Any]) -> _Stamps:
+    ticks, aware = [], []
+    for i, item in enumerate(items):
+        stamp, fine = _parse(item, i) if isinstance(item, str) else (item, getattr(item, "nanosecond", 0))
+        if not isinstance(stamp, date):
+            raise TypeError(f"timestamps must be all dates or all numbers, saw {type(item).__name__} at index {i}.")
+        since, offset = timedelta(stamp.toordinal()), None
+        if isinstance(stamp, datetime):
+            since += timedelta(0, stamp.second, stamp.microsecond, 0, stamp.minute, stamp.hour)
+            # not differences of datetimes: within one zone Python takes them by the clock on the wall
+            offset = stamp.utcoffset()
+        ticks.append((since - (offset or timedelta())) // timedelta(microseconds=1) * 1000 + fine)
+        aware.append(offset is not None)
+    if any(aware) and not all(aware):
+        raise ValueError(
+            f"timestamps must be all naive or all time-zone-aware, saw {aware.count(False)} naive, the first at index "
+            f"{aware.index(False)}, and {aware.count(True)} aware, the first at index {aware.index(True)}."
+        )
+    # 64 bits hold the nanoseconds of 292 years, but the microseconds of the whole calendar
+    tick = 1 if any(t % 1000 for t in ticks) else 1000
+    earliest = min(ticks)
+    _check_span(Fraction(max(ticks) - earliest, tick))
+    relative = torch.tensor([(t - earliest) // tick for t in ticks])
+    naive = _REPEATS_NAIVE if any(isinstance(item, datetime | str) for item in items) else ""
+    return _Stamps(relative, tick * _SECONDS["ns"], items, _REPEATS_AWARE if all(aware) else naive)
+
+
+def _parse(text: str, index: int) -> tuple[datetime, int]:
+    """A datetime, whose microseconds Python cuts short, and the nanoseconds beyond them."""
+    try:
+        stamp = datetime.fromisoformat(text)
+    except ValueError as error:
+        wanted = "ISO 8601, such as 2024-01-31T18:00:00+01:00"
+        raise ValueError(f"timestamps must be {wanted}, saw {text!r} at index {index}.") from error
+    beyond = re.search(r"[.,]\d{6}(\d+)", text)
+    digits = beyond[1].rstrip("0") if beyond else ""
+    if len(digits) > 3:
+        raise ValueError(f"timestamps must be no finer than nanoseconds, saw {text!r} at index {index}.")
+    return stamp, int(digits.ljust(3, "0"))
+
+
+def _refuse_missing(bad: list[int], items: Any) -> None:
+    if bad:
+        first = items[bad[0]]
+        value = first.item() if isinstance(first, Tensor) else first
+        raise ValueError(
+            f"timestamps must be known and finite, but {len(bad)} of {len(items)} are not: the first, at index "
+            f"{bad[0]}, is {value!r}. Leave those samples out: without a time there is no lag."
+        )
+
+
+def _check_span(span: Fraction) -> None:
+    if span >= _LARGEST:
+        raise ValueError("timestamps lie too far apart: 64-bit integers cannot count so many steps.")
+
+
+def _numpy_kind(value: object) -> str | None:
+    return getattr(getattr(value, "dtype", None), "kind", None)
+
+
+def _unit(dtype: Any, name: str) -> Fraction:
+    import numpy as np
+
+    unit, count = np.datetime_data(dtype)
+    if unit not in _SECONDS:
+        raise ValueError(
+            f"{name} must have a unit of fixed length, saw {dtype}. Months and years differ in length: for these pass "
+            "numbers, 12 * year + month, and step=1."
+        )
+    return _SECONDS[unit] * count
+
+
+def _step(step: Any, stamps: _Stamps) -> tuple[Fraction, bool]:
+    """The step, in seconds or in the numbers' unit, and whether times can be counted without rounding."""
+    is_duration, is_whole = True, isinstance(step, Integral)
+    if isinstance(step, timedelta):
+        length = step // timedelta(microseconds=1) * _SECONDS["us"] + getattr(step, "nanoseconds", 0) * _SECONDS["ns"]
+    elif _numpy_kind(step) == "m":  # before numbers, of which NumPy's timedelta is one
+        length = int(step.astype("int64")) * _unit(step.dtype, "step")  # NaT is the smallest integer
+    elif is_number(step):
+        is_duration = False
+        length = Fraction(int(step) if is_whole else float(step) if math.isfinite(step) else 0)
+    else:
+        raise TypeError(f"step must be a datetime.timedelta or, for plain numbers, a number, saw {step!r}.")
+    if len(stamps.ticks) and is_duration != (stamps.unit is not None):
+        number_wanted = "a number in the timestamps' unit, as these are numbers (for seconds, step.total_seconds())"
+        duration_wanted = "a datetime.timedelta such as timedelta(hours=1), as the timestamps are dates"
+        raise TypeError(f"step must be {number_wanted if is_duration else duration_wanted}, saw {step!r}.")
+    if length <= 0:
+        raise ValueError(f"step must be finite and above 0, saw {step!r}.")
+    # 3600.0 is a whole number, but the 0.1 of a float is no tenth
+    return length, (is_duration or length.denominator == 1) and not stamps.ticks.is_floating_point()
+
+
+def _count(stamps: _Stamps, length: Fraction, *, exact: bool) -> Tensor:
+    """How many steps each timestamp lies after the earliest; raise if one lies between two steps."""
+    floating = stamps.ticks.is_floating_point()
+    ticks = stamps.ticks.double() if floating else stamps.ticks
+    unit = stamps.unit or Fraction(1)
+    ratio = unit / length
+    low, high = (end.item() for end in torch.aminmax(ticks))
+    _check_span((Fraction(high) - Fraction(low)) * (ratio if floating else max(ratio, Fraction(1))))
+    distance, coarse = ticks - low, ""
+    if exact:
+        # clipped to what a tensor can hold: no distance is as long as that
+        p, q = min(ratio.numerator, _LARGEST), min(ratio.denominator, _LARGEST)
+        times, off = distance // q * p, distance % q != 0
+    else:
+        quotient = distance.double() / float(length)
+        times = quotient.round().to(torch.int64)
+        dtype = stamps.ticks.dtype if floating else torch.float64
+        spacing = torch.finfo(dtype).eps * (max(abs(low), abs(high)) if floating else high - low)
+        # half a spacing in each of two timestamps, up to a whole one in their difference, the quotient and the step
+        rounding = 4 * spacing / float(length)
+        off = (quotient - times).abs() > min(1e-6 + rounding, 0.01)
+        if rounding > 0.01:
+            coarse = f" Numbers of this size are up to {number(spacing)} apart in {dtype}: pass integers."
+    if off.any():
+        i = int(off.nonzero()[0])
+        past = stamps.text(Fraction(distance[i].item()) * unit % length)
+        whole = distance.to(torch.int64)
+        gcd = f", such as {stamps.text(math.gcd(*whole.tolist()) * unit)}" if bool((whole == distance).all()) else ""
+        raise ValueError(
+            f"timestamps must lie whole steps of {stamps.text(length)} after the earliest, "
+            f"{stamps.at(int(ticks.argmin()))}, but {int(off.sum())} of {len(off)} do not: the first, {stamps.at(i)}, "
+            f"is {past} past a step. Pass a step that divides all distances{gcd}, or round the timestamps first."
+            f"{coarse}"
+        )
+    return times
+
+
+def _refuse_repeats(times: Tensor, groups: Any, stamps: _Stamps) -> None:
+    series = torch.zeros_like(times)
+    # as the losses read groups; but of an empty list, whose elements have no type, there is nothing to read
+    line = None if groups is None or len(groups) == len(times) == 0 else timeline(groups, None, times)
+    if line is not None and line.steps is not None:
+        place = torch.arange(len(times), device=times.device) if line.order is None else line.order
+        series[place[1:]] = (line.steps == FAR).cumsum(0)
+    order = torch.argsort(times, stable=True)
+    order = order[torch.argsort(series[order], stable=True)]
+    first, second = order[:-1], order[1:]
+    same = (times[first] == times[second]) & (series[first] == series[second])
+    if same.any():
+        k = int(torch.where(same, second, len(times)).argmin())
+        hint = " If there are several series, tell them apart with groups=." if groups is None else ""
+        raise ValueError(
+            f"timestamps must differ within a series, but {int(same.sum())} of {len(times)} repeat an earlier one: "
+            f"{stamps.at(int(first[k]))} and {stamps.at(int(second[k]))} are the same time.{stamps.repeats}{hint}"
+        )

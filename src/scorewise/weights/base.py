@@ -1,0 +1,147 @@
+"""What a weight is, what it may look at, and products of weights."""
+
+from __future__ import annotations
+
+from abc import ABC
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar
+
+from torch import Tensor
+
+from scorewise._inputs import Batch
+from scorewise.priors import ThresholdPrior
+
+Scale = float | Tensor
+"""What multiplies a cell: one number, or one for each label."""
+
+Pair = tuple[Tensor, Tensor]
+"""Something for false positives, and the same for false negatives."""
+
+PointWeight = Callable[[Tensor, Tensor, Tensor, Tensor, Tensor], Tensor]
+"""A weight at given thresholds: see `scorewise.weights.Custom`."""
+
+
+@dataclass(frozen=True)
+class Chances:
+    """How likely each sample is an alarm: ``cdf`` and ``sf`` of a prior, or 0 and 1 at a threshold; never of both."""
+
+    cdf: Tensor
+    sf: Tensor
+    prior: ThresholdPrior | None = None
+    threshold: Tensor | None = None
+
+
+class Weight(ABC):
+    """What an error costs, in units of an ordinary one: false positives and false negatives are multiplied by it.
+
+    True positives and true negatives are never weighted: a perfect forecast has the same matrix under every weight.
+    The product of two weights is a weight.
+    """
+
+    formula: ClassVar[str]
+    """The weight w in LaTeX."""
+
+    @property
+    def reach(self) -> int:
+        """How many time steps around a sample it looks at; 0 where order in time is no matter."""
+        return 0
+
+    # A weight says one of these four things.
+
+    def _scales(self, batch: Batch) -> tuple[Scale, Scale]:
+        """What multiplies the whole of a cell, for false positives and false negatives."""
+        return 1.0, 1.0
+
+    def _factors(self, batch: Batch) -> Pair | None:
+        """What multiplies each sample, whatever the threshold."""
+        return None
+
+    def _spread(self, batch: Batch, amounts: Pair) -> Pair | None:
+        """Coefficients a and r with wFP = Σ a·1{alarm} and wFN = Σ r·1{no alarm}, at every threshold.
+
+        Only weights that see the threshold through alarms alone have them: between two neighbouring predictions nothing
+        of theirs changes. ``amounts`` are what an ordinary error of each sample counts.
+        """
+        return None
+
+    def _errors(self, batch: Batch, chances: Chances) -> Pair:
+        """The paper's W_P and W_N of each sample: the weight times the alarm, or no alarm, averaged over thresholds."""
+        return chances.cdf, chances.sf
+
+    # Those that say the third or fourth are asked by these.
+
+    def _cores(self) -> tuple[Weight, ...]:
+        """The parts of it that see the threshold."""
+        return ()
+
+    def _at(self, tau: Tensor, targets: Tensor, predictions: Tensor, labels: Tensor, alarms: Tensor) -> Tensor:
+        """The weight itself, as a `Custom` function has it, with windows of its own reach."""
+        raise NotImplementedError
+
+    def _ready(self, prior: ThresholdPrior) -> None:  # noqa: B027  # most weights need nothing
+        """Have what it needs of a prior made, if that could not be made inside a compiled graph."""
+
+    def __mul__(self, other: Weight) -> Weight:
+        if not isinstance(other, Weight):
+            raise TypeError(
+                f"a weight can be multiplied by a weight, saw {type(other).__name__}. A number is Cost(fp=…, fn=…)."
+            )
+        parts = [
+            part for weight in (self, other) for part in (weight.weights if isinstance(weight, Product) else (weight,))
+        ]
+        return Product(tuple(parts))
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Product(Weight):
+    """Several weights, multiplied.
+
+    Parts that do not see the threshold multiply what the others cost on average. If two or more see it (Margin, Value,
+    Custom), their product is integrated over the threshold as a `Custom` is.
+
+    Example:
+        >>> from scorewise.weights import ClassFrequency, Cost
+        >>> Cost(fp=1, fn=5) * ClassFrequency()
+        Cost(fp=1, fn=5, tn=0, tp=0) * ClassFrequency()
+    """
+
+    formula: ClassVar[str] = r"w = w_1 w_2 \cdots"
+
+    weights: tuple[Weight, ...]
+
+    @property
+    def reach(self) -> int:
+        """The longest of its parts'."""
+        return max(weight.reach for weight in self.weights)
+
+    def _scales(self, batch: Batch) -> tuple[Scale, Scale]:
+        fp: Scale = 1.0
+        fn: Scale = 1.0
+        for weight in self.weights:
+            scale = weight._scales(batch)
+            fp, fn = fp * scale[0], fn * scale[1]
+        return fp, fn
+
+    def _factors(self, batch: Batch) -> Pair | None:
+        both: Pair | None = None
+        for weight in self.weights:
+            both = multiplied(both, weight._factors(batch))
+        return both
+
+    def _cores(self) -> tuple[Weight, ...]:
+        return tuple(core for weight in self.weights for core in weight._cores())
+
+    def _ready(self, prior: ThresholdPrior) -> None:
+        for weight in self.weights:
+            weight._ready(prior)
+
+    def __repr__(self) -> str:
+        return " * ".join(map(repr, self.weights))
+
+
+def multiplied(one: Pair | None, other: Pair | None) -> Pair | None:
+    """The product of two pairs, of which None is the neutral one."""
+    if one is None or other is None:
+        return other if one is None else one
+    return one[0] * other[0], one[1] * other[1]

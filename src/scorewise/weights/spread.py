@@ -1,0 +1,253 @@
+r"""How value weights spread over samples: the coefficients that false positives and false negatives have.
+
+At one threshold the weight is :math:`1 - g(z)`, z being the next T labels for a false positive and the previous T
+alarms for a false negative. Averaged over the threshold, the cost of a miss i is a sum over a few samples s,
+
+.. math:: W_N = \sum_s c_{is}\,(1 - F(\hat y_s)),
+
+whose shares c depend on nothing but the order of the predictions. With "max" they lie on the running maxima of the past
+predictions, which are the power intervals and actual precursors of the paper's Theorem 3; with "prod" on all past
+predictions above :math:`\hat y_i` (Theorem 2); with any other set function they are the increments of a Choquet
+integral. Summed over the misses they give each sample one coefficient. That is all that is kept: no window has to
+survive until the backward pass, and derivatives of every order are those of the prior.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+from scorewise._timeline import Timeline
+from scorewise._values import shape_of
+from scorewise.priors.base import widened
+from scorewise.weights.windows import Neighbours, Windows
+
+SetFunction = Callable[[Tensor], Tensor]
+"""From a float 0/1 tensor (..., T), nearest lag first, to (...)."""
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What a value weight says: see `scorewise.weights.Value`."""
+
+    omega: Sequence[float]
+    g: Literal["max", "prod"] | SetFunction
+    isolated: float
+
+    @property
+    def reach(self) -> int:
+        """T, the number of lags."""
+        return len(self.omega)
+
+
+def silenced(x: Tensor, silent: Tensor | None) -> Tensor:
+    """Predictions, minus infinity where there is none: no alarm at any threshold."""
+    x = widened(x)
+    return x if silent is None else x.masked_fill(silent, -math.inf)
+
+
+def spread(  # noqa: PLR0917  # the operator's arguments, in its order
+    terms: Terms,
+    x: Tensor,
+    y: Tensor,
+    silent: Tensor | None,
+    for_fp: Tensor,
+    for_fn: Tensor,
+    order: Tensor | None,
+    steps: Tensor | None,
+) -> tuple[Tensor, Tensor]:
+    """The coefficients of `Weight._spread`: a of each sample as a false positive, r as what misses wait for."""
+    windows = Windows(y, Timeline(order, steps), terms.reach)
+    laid = windows.lay(silenced(x, silent), -math.inf)
+    events, amounts = windows.flat(y), windows.flat(for_fn)
+    which = windows.marked(events)
+    missed = windows.blank(amounts)
+    for some in windows.blocks(which):
+        rows, amount = windows.places(some), amounts[some]
+        around = Misses(laid, windows.around(rows), rows, amounts.dtype)
+        for index, share in shares_of_misses(terms, around):
+            missed.scatter_add_(0, index, share * amount)
+    worth = windows.lift(foreseen(terms, windows, events, which))
+    # amount · (1 - worth), in the place of the latter where that has room
+    out = worth if worth.dtype == for_fp.dtype else None
+    return torch.addcmul(for_fp, for_fp, worth, value=-1, out=out), windows.lift(missed)
+
+
+# Which rows there are depends on the labels, and the compiler wants shapes that do not depend on values: to a graph all
+# of this is one operator. It has no backward of its own: the coefficients are constant between ties.
+@torch.library.custom_op(
+    "scorewise::spread",
+    mutates_args=(),
+    schema="(Tensor x, Tensor y, Tensor? silent, Tensor for_fp, Tensor for_fn, Tensor? order, Tensor? steps, "
+    "float[] omega, str g, float isolated) -> (Tensor, Tensor)",
+)
+def spread_operator(  # noqa: PLR0917  # an operator's arguments
+    x: Tensor,
+    y: Tensor,
+    silent: Tensor | None,
+    for_fp: Tensor,
+    for_fn: Tensor,
+    order: Tensor | None,
+    steps: Tensor | None,
+    omega: Sequence[float],
+    g: str,
+    isolated: float,
+) -> tuple[Tensor, Tensor]:
+    """`spread`, as one operator of PyTorch."""
+    terms = Terms(omega, g if g in {"max", "prod"} else _FUNCTIONS[g], isolated)  # type: ignore[arg-type]  # narrowed
+    a, r = spread(terms, x, y, silent, for_fp, for_fn, order, steps)
+    # An operator's results must be tensors of their own, and laid out as the fake ones below.
+    return a.contiguous(), r.clone(memory_format=torch.contiguous_format)
+
+
+@spread_operator.register_fake
+def _(*arguments: Any) -> tuple[Tensor, Tensor]:
+    for_fp, for_fn = arguments[3:5]
+    return for_fp.new_empty(for_fp.shape), for_fn.new_empty(for_fn.shape)
+
+
+@dataclass(frozen=True)
+class Misses:
+    """Events in their surroundings: predictions in time order, and where in it events and their neighbours are."""
+
+    x: Tensor
+    near: Neighbours
+    rows: Tensor
+    dtype: torch.dtype  # of the shares
+
+
+Shares = Iterator[tuple[Tensor, Tensor]]
+"""Pairs (places, shares), one of each for every miss, with W_N = Σ share · sf[place]."""
+
+
+def shares_of_misses(terms: Terms, misses: Misses) -> Shares:
+    """Whose missing alarm each miss costs how much."""
+    if callable(terms.g):
+        yield from _set_shares(terms.g, terms.reach, misses)
+    elif terms.g == "max":
+        by_worth = sorted(enumerate(terms.omega, 1), key=lambda pair: -pair[1])
+        yield from _record_shares([pair for pair in by_worth if pair[1] > 0], 1.0, misses)
+    else:
+        yield from _sum_shares([pair for pair in enumerate(terms.omega, 1) if pair[1] > 0], misses)
+    if terms.isolated > 1:
+        # No alarm anywhere around: none at the largest prediction, which is the last record.
+        extra = terms.isolated - 1
+        lags = (*range(-terms.reach, 0), *range(1, terms.reach + 1))
+        yield from _record_shares([(lag, extra) for lag in lags], extra, misses)
+
+
+def _record_shares(lags: list[tuple[int, float]], own: float, misses: Misses) -> Shares:
+    """As the threshold falls below one running maximum after another, a miss is worth one worth after another."""
+    best, records = misses.x[misses.rows], []
+    for lag, _ in lags:
+        value = misses.x.index_select(0, misses.near.at(lag))
+        records.append(_above(value, best, misses.dtype))
+        best = torch.maximum(best, value)
+    taken = torch.zeros_like(best, dtype=misses.dtype)
+    for (lag, worth), record in zip(reversed(lags), reversed(records), strict=True):
+        share = (worth - taken) * record
+        yield misses.near.at(lag), share
+        taken = taken + share
+    yield misses.rows, own - taken
+
+
+def _sum_shares(lags: list[tuple[int, float]], misses: Misses) -> Shares:
+    """Every earlier prediction above the miss's own is worth its worth."""
+    here = misses.x[misses.rows]
+    taken = torch.zeros_like(here, dtype=misses.dtype)
+    for lag, worth in lags:
+        there = misses.near.at(lag)
+        share = _above(misses.x.index_select(0, there), here, misses.dtype) * worth
+        yield there, share
+        taken = taken + share
+    yield misses.rows, 1 - taken
+
+
+def _set_shares(g: SetFunction, reach: int, misses: Misses) -> Shares:
+    """The increments of g as the past predictions, from the largest down, join the set of alarms."""
+    here = misses.x[misses.rows]
+    there = torch.stack([misses.near.at(lag) for lag in range(1, reach + 1)])
+    values, order = misses.x[there].sort(0, descending=True)
+    alarms = torch.zeros_like(there.t(), dtype=misses.dtype)
+    taken = before = torch.zeros_like(here, dtype=misses.dtype)
+    for k in range(reach):
+        alarms = alarms.scatter(1, order[k][:, None], 1.0)
+        worth = evaluate(g, alarms)
+        share = (worth - before) * _above(values[k], here, misses.dtype)
+        yield there.gather(0, order[k][None])[0], share
+        taken, before = taken + share, worth
+    yield misses.rows, 1 - taken
+
+
+def _above(value: Tensor, least: Tensor, dtype: torch.dtype) -> Tensor:
+    """1 where a prediction is greater, else 0."""
+    if torch.compiler.is_compiling():
+        return (value > least).to(dtype)
+    # Written at once in the dtype that is needed, several times faster than a Boolean that is converted.
+    return torch.gt(value, least, out=torch.empty_like(value, dtype=dtype))
+
+
+def foreseen(terms: Terms, windows: Windows, events: Tensor, which: Tensor) -> Tensor:
+    """g of the labels to come, less what being isolated adds: 1 - w of each sample as a false positive, laid out.
+
+    Args:
+        terms: The weight.
+        windows: The order in time.
+        events: The labels, flat.
+        which: The samples that are events, or more of them.
+    """
+    worth = windows.blank(events)
+    coming = windows.blank(events) if callable(terms.g) else worth
+    around = windows.blank(events) if terms.isolated > 1 else worth
+    if terms.g == "max" and terms.isolated == 1 and windows.picks and windows.ticks is None:
+        # As below, but four times as fast: what is worth more is written later.
+        rows = windows.places(which)
+        for lag, omega in sorted(enumerate(terms.omega, 1), key=lambda pair: pair[1]):
+            worth.index_fill_(0, rows - lag, omega)
+        return worth
+    for some in windows.blocks(which):
+        near, event = windows.around(windows.places(some)), events[some]
+        for lag, omega in enumerate(terms.omega, 1):
+            before = near.at(lag)  # to whom the event is still to come
+            if callable(terms.g):
+                coming.scatter_reduce_(0, before, event, "amax")
+            elif terms.g == "max":
+                worth.scatter_reduce_(0, before, event * omega, "amax")
+            else:
+                worth.scatter_add_(0, before, event * omega)
+            if terms.isolated > 1:
+                for there in (before, near.at(-lag)):
+                    around.scatter_reduce_(0, there, event, "amax")
+    if callable(terms.g):
+        laid = windows.padded(events, 0.0)
+        for some in windows.blocks(windows.marked(windows.strip(coming))):
+            rows = windows.places(some)
+            near = windows.around(rows)
+            labels = torch.stack([laid[near.at(-lag)] for lag in range(1, terms.reach + 1)], -1)
+            worth[rows] = evaluate(terms.g, labels)
+    return worth - (terms.isolated - 1) * (1 - around) if terms.isolated > 1 else worth
+
+
+_FUNCTIONS: dict[str, SetFunction] = {}
+"""Set functions by the name under which a compiled graph calls them: a graph holds names, not functions."""
+
+
+def register(g: SetFunction) -> str:
+    """Keep a set function under a name that a compiled graph can hold."""
+    name = f"function {id(g)}"  # of an object that is kept from now on, so that no other can have it
+    _FUNCTIONS[name] = g
+    return name
+
+
+def evaluate(g: SetFunction, z: Tensor) -> Tensor:
+    """g of 0/1 vectors, checked to be one number each."""
+    worth: Any = g(z)
+    if not isinstance(worth, Tensor) or worth.shape != z.shape[:-1]:
+        seen = shape_of(worth) if isinstance(worth, Tensor) else type(worth).__name__
+        raise ValueError(f"Value: g must return a tensor of shape {shape_of(z[..., 0])} for {shape_of(z)}, saw {seen}.")
+    return worth.to(z.dtype)
