@@ -187,16 +187,16 @@ def check_now(batch: Batch) -> None:
 
 
 def extremes(batch: Batch) -> Tensor:
-    """What is judged of a batch, as a (6, 2) tensor on its device; NaN stays NaN.
+    """What is judged of a batch, as a (5, 2) tensor on its device; NaN stays NaN.
 
-    (-min, max) of predictions, targets, counts and the two costs; then by how much a step in time falls short of 1, and
+    (-min, max) of predictions, targets, counts and costs; then by how much a step in time falls short of 1, and
     how soft a label is where it must not be. Zero is always legal, so it stands for what is absent or empty, and the
     elementwise maximum of two such tensors describes both batches.
     """
     x, y = batch.predictions.detach(), batch.targets.detach()
     wide = torch.float32 if x.device.type == "mps" else torch.float64
     rows = []
-    for t in (x, y, batch.count, *(batch.costs or (None, None))):
+    for t in (x, y, batch.count, None if batch.costs is None else torch.stack(batch.costs)):
         if t is None or t.numel() == 0:
             rows.append(x.new_zeros(2, dtype=wide))
         else:
@@ -217,7 +217,7 @@ def _legal(dtype: torch.dtype, from_logits: bool) -> list[list[float]]:
     """The largest legal `extremes`."""
     largest = torch.finfo(dtype).max
     first = [largest, largest] if from_logits else [0.0, 1.0]
-    return [first, [0.0, 1.0], [0.0, largest], [0.0, largest], [0.0, largest], [0.0, 0.0]]
+    return [first, [0.0, 1.0], [0.0, largest], [0.0, largest], [0.0, 0.0]]
 
 
 class Watch:
@@ -225,7 +225,7 @@ class Watch:
 
     def __init__(self, *, from_logits: bool) -> None:
         self.from_logits = from_logits
-        self.seen = torch.zeros(6, 2, dtype=torch.float64, device="cpu")
+        self.seen = torch.zeros(5, 2, dtype=torch.float64, device="cpu")
         self._host: Tensor | None = None
         self._event: Any = None
 
@@ -245,7 +245,7 @@ class Watch:
         if eager and new.is_cuda and self._event is None:
             # Pinned memory lets the copy run beside the host; the event tells a later call that it has arrived.
             if self._host is None:
-                self._host = torch.empty(6, 2, dtype=torch.float64, pin_memory=True)
+                self._host = torch.empty(5, 2, dtype=torch.float64, pin_memory=True)
             self._host.copy_(self.seen, non_blocking=True)
             self._event = torch.cuda.Event()
             self._event.record()
@@ -259,19 +259,21 @@ class Watch:
         if seen is None:
             return
         amount = "finite numbers of at least 0"
-        rows, legal = seen.tolist(), _legal(seen.dtype, self.from_logits)
+        kinds = (
+            ("logits", "finite numbers") if self.from_logits else ("predictions", "[0, 1]"),
+            ("targets", "[0, 1]"),
+            ("sample_weight", amount),
+            ("costs", amount),
+        )
+        rows = seen.tolist()
         told = [
             f"{name} {_span(-row[0], row[1])}, expected {expected}"
-            for name, expected, row, most in zip(
-                ("logits" if self.from_logits else "predictions", "targets", "sample_weight", "costs", "costs"),
-                ("finite numbers" if self.from_logits else "[0, 1]", "[0, 1]", amount, amount, amount),
-                rows[:5],
-                legal,
-                strict=False,
+            for (name, expected), row, legal in zip(
+                kinds, rows[:4], _legal(seen.dtype, self.from_logits)[:4], strict=True
             )
-            if not all(value <= limit for value, limit in zip(row, most, strict=True))
+            if not all(value <= most for value, most in zip(row, legal, strict=True))
         ]
-        short, soft = rows[5]
+        short, soft = rows[4]
         if not short <= 0:
             told.append("times that do not increase within a group")
         if not soft <= 0:

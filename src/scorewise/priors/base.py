@@ -72,6 +72,10 @@ class ThresholdPrior(ABC):
         finite = ((p * q) > 0) & density.isfinite()
         return torch.where(finite, torch.where(finite, density, 0.0) * (p * q), 0.0)
 
+    def _shortfalls(self, p: Tensor, q: Tensor) -> tuple[Tensor, Tensor] | None:
+        """The integrals of the cdf up to p and of the sf from p on; None where a table has to be made of them."""
+        return None
+
     def _icdf(self, u: Tensor) -> Tensor:
         """The smallest p with cdf(p) >= u, by bisection over the representable numbers of [0, 1].
 

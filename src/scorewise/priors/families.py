@@ -60,6 +60,14 @@ class Uniform(ThresholdPrior):
     def _slope(self, p: Tensor, q: Tensor) -> Tensor:
         return p * q if _is_whole(*self._constants.like(p)[:2]) else super()._slope(p, q)
 
+    def _shortfalls(self, p: Tensor, q: Tensor) -> tuple[Tensor, Tensor]:
+        low, high, rest, scale = self._constants.like(p)
+        if _is_whole(low, high):
+            return p * p / 2, q * q / 2
+        # cdf² / 2 times the width, and the whole distance beyond the support
+        below, above = ((p - low) * scale).clamp(0, 1), ((q - rest) * scale).clamp(0, 1)
+        return below**2 / (2 * scale) + (p - high).clamp(min=0), above**2 / (2 * scale) + (low - p).clamp(min=0)
+
     def _icdf(self, u: Tensor) -> Tensor:
         low, high = self._constants.tensors_like(u)[:2]
         return torch.lerp(low, high, u)

@@ -21,33 +21,40 @@ def shortfalls(prior: ThresholdPrior, x: Tensor, *, from_logits: bool) -> tuple[
 
     They are the integral of the cdf up to p and of the sf from p on, so that their derivatives are cdf and -sf.
     """
-    if prior._integral is None:
-        if torch.compiler.is_compiling():
+    prior._place(x)
+    if not _is_closed(prior):
+        if prior._integral is None and torch.compiler.is_compiling():
             raise RuntimeError(
                 "this prior has not been integrated yet, which cannot be done inside a compiled graph. Make the "
                 "ScoreLoss outside of it, or call the function once before compiling it."
             )
         tabulate(prior)
-    prior._place(x)
-    assert prior._integral is not None  # noqa: S101  # made above; for the type checker
-    prior._integral.like(x)
+        assert prior._integral is not None  # noqa: S101  # made above; for the type checker
+        prior._integral.like(x)
     both: Callable[..., tuple[Tensor, Tensor]] = _Shortfalls.apply
     return both(x, prior, from_logits)
 
 
 def tabulate(prior: ThresholdPrior) -> None:
     """Integrate a prior's cdf once, into pieces as thin as its corners and poles need, and keep it with the prior."""
-    if prior._integral is None:
+    if prior._integral is None and not _is_closed(prior):
         with torch.device("cpu"), torch.inference_mode(False), torch.no_grad():
             object.__setattr__(prior, "_integral", _table(prior))
+
+
+def _is_closed(prior: ThresholdPrior) -> bool:
+    return type(prior)._shortfalls is not ThresholdPrior._shortfalls
 
 
 class _Shortfalls(torch.autograd.Function):
     @staticmethod
     def forward(x: Tensor, prior: ThresholdPrior, from_logits: bool) -> tuple[Tensor, Tensor]:
+        p, q = as_pair(x, from_logits=from_logits)
+        closed = prior._shortfalls(p, q)
+        if closed is not None:
+            return closed
         assert prior._integral is not None  # noqa: S101  # made before; for the type checker
         ends, scale, mean, before, *coefficients = prior._integral.like(x)
-        p = as_pair(x, from_logits=from_logits)[0]
         piece = torch.bucketize(p.detach().contiguous(), ends[1:-1], right=True)
         t = (p - ends[piece]) * scale[piece]
         if prior.batch_shape:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import torch
@@ -15,7 +16,9 @@ from torch.utils.checkpoint import checkpoint
 from scorewise._inputs import Batch
 from scorewise._values import is_number, number, shape_of
 from scorewise.priors.base import ThresholdPrior, as_pair, gauss_legendre
+from scorewise.priors.tables import Table
 from scorewise.weights.base import Chances, Pair, PointWeight, Weight
+from scorewise.weights.spread import silenced
 from scorewise.weights.windows import Windows
 
 _NUMBERS_AT_A_TIME = 1 << 24
@@ -56,6 +59,7 @@ class Custom(Weight):
     fn: PointWeight
     window: int = 0
     points: int = 32
+    _rule: Table = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         if not callable(self.fn):
@@ -64,6 +68,7 @@ class Custom(Weight):
             value = getattr(self, name)
             if not isinstance(value, int) or isinstance(value, bool) or value < least:
                 raise ValueError(f"Custom: {name} must be a whole number of at least {least}, saw {value!r}.")
+        object.__setattr__(self, "_rule", _rule(self.points))
 
     @property
     def reach(self) -> int:
@@ -74,7 +79,7 @@ class Custom(Weight):
         return (self,)
 
     def _errors(self, batch: Batch, chances: Chances) -> Pair:
-        return integrate(self._at, self.window, self.points, batch, chances)
+        return integrate(self._at, self.window, self._rule, batch, chances)
 
     def _at(self, tau: Tensor, targets: Tensor, predictions: Tensor, labels: Tensor, alarms: Tensor) -> Tensor:
         returned: Any = self.fn(tau, targets, predictions, labels, alarms)
@@ -104,7 +109,10 @@ def core_of(weight: Weight) -> Callable[[Batch, Chances], Pair] | None:
 def _integrate_product(cores: tuple[Weight, ...], batch: Batch, chances: Chances) -> Pair:
     """W_P and W_N of a product of weights that all see the threshold."""
     reach = max(core.reach for core in cores)
-    points = max(core.points if isinstance(core, Custom) else 32 for core in cores)
+    rule = _DEFAULT_RULE
+    for core in cores:
+        if isinstance(core, Custom) and core._rule.values[0].shape > rule.values[0].shape:
+            rule = core._rule
 
     def product(tau: Tensor, targets: Tensor, predictions: Tensor, labels: Tensor, alarms: Tensor) -> Tensor:
         weight = torch.ones_like(tau)
@@ -113,22 +121,36 @@ def _integrate_product(cores: tuple[Weight, ...], batch: Batch, chances: Chances
             weight = weight * core._at(tau, targets, predictions, labels[..., inner], alarms[..., inner])
         return weight
 
-    return integrate(product, reach, points, batch, chances)
+    return integrate(product, reach, rule, batch, chances)
 
 
-def integrate(function: PointWeight, reach: int, points: int, batch: Batch, chances: Chances) -> Pair:
+def _rule(points: int) -> Table:
+    """Nodes on [0, 1] and masses of the Gauss-Legendre rule, and the two ends, without mass, for the derivatives."""
+    with contextlib.nullcontext() if torch.compiler.is_compiling() else torch.device("cpu"):
+        nodes, masses = gauss_legendre(points)
+        return Table(
+            [torch.cat([nodes.new_zeros(1), nodes, nodes.new_ones(1)]), torch.nn.functional.pad(masses, (1, 1))]
+        )
+
+
+_DEFAULT_RULE = _rule(32)
+
+
+def integrate(function: PointWeight, reach: int, rule: Table, batch: Batch, chances: Chances) -> Pair:
     """W_P and W_N of a weight that is given at single thresholds."""
     # A layout wants room for one step at least.
     windows = Windows(batch.targets, batch.timeline, max(reach, 1))
-    x = batch.predictions
-    if batch.silent is not None:
-        x = x.masked_fill(batch.silent, -math.inf)
+    x, silent = batch.predictions, batch.silent
+    once: Callable[..., Tensor] = _Once.apply
+    probability, cdf, sf = (once(t, x) for t in (as_pair(x, from_logits=batch.from_logits)[0], chances.cdf, chances.sf))
+    if silent is not None:
+        cdf, sf = cdf.masked_fill(silent, 0.0), sf.masked_fill(silent, 1.0)
     laid = _Laid(
-        windows.lay(x.detach(), -math.inf),
+        windows.lay(silenced(x.detach(), silent), -math.inf),
         windows.lay(batch.targets.detach(), 0.0),
-        windows.lay(as_pair(batch.predictions, from_logits=batch.from_logits)[0], 0.0),
-        windows.lay(chances.cdf if batch.silent is None else chances.cdf.masked_fill(batch.silent, 0.0), 0.0),
-        windows.lay(chances.sf if batch.silent is None else chances.sf.masked_fill(batch.silent, 1.0), 1.0),
+        windows.lay(probability, 0.0),
+        windows.lay(cdf, 0.0),
+        windows.lay(sf, 1.0),
     )
     function = functools.partial(_checked, function, strict=batch.checked)
     if chances.prior is None:
@@ -137,8 +159,9 @@ def integrate(function: PointWeight, reach: int, points: int, batch: Batch, chan
         part = functools.partial(_at_threshold, function, reach, windows, laid, windows.lay(tau, 0.0))
         size = 2 * reach + 1
     else:
-        part = functools.partial(_averaged, function, reach, points, windows, laid, chances.prior)
-        size = (2 * reach + 1) * 2 * (reach + 1) * (points + 2)
+        nodes, masses = rule.like(laid.cdf)
+        part = functools.partial(_averaged, function, reach, (nodes, masses), windows, laid, chances.prior)
+        size = (2 * reach + 1) * 2 * (reach + 1) * len(nodes)
 
     rows = windows.places(windows.everyone()).reshape(windows.labels, windows.shape[0])
     step = max(1, _NUMBERS_AT_A_TIME // (size * windows.labels))
@@ -148,8 +171,7 @@ def integrate(function: PointWeight, reach: int, points: int, batch: Batch, chan
         # What autograd would keep for the backward pass of all parts at once may not fit into memory.
         parts = [checkpoint(part, some, use_reentrant=False) for some in rows.split(step, 1)]
         w_p, w_n = (torch.cat(both, 1) for both in zip(*parts, strict=True))
-    once: Callable[..., Tensor] = _Once.apply
-    return once(windows.lift(windows.padded(w_p, 0.0))), once(windows.lift(windows.padded(w_n, 0.0)))
+    return windows.lift(windows.padded(w_p, 0.0)), windows.lift(windows.padded(w_n, 0.0))
 
 
 @dataclass(frozen=True)
@@ -184,7 +206,7 @@ def _at_threshold(  # noqa: PLR0917  # made by functools.partial
 def _averaged(  # noqa: PLR0917  # made by functools.partial
     function: PointWeight,
     reach: int,
-    points: int,
+    rule: tuple[Tensor, Tensor],
     windows: Windows,
     laid: _Laid,
     prior: ThresholdPrior,
@@ -203,23 +225,20 @@ def _averaged(  # noqa: PLR0917  # made by functools.partial
     with torch.no_grad():
         # Of the two differences the one of small numbers keeps its digits.
         widths = torch.where(cdf_ends[:-1] < 0.5, cdf_ends.diff(dim=0), -sf_ends.diff(dim=0)).clamp(min=0)
-        nodes, masses = (t.to(flat.device, cdf.dtype) for t in gauss_legendre(points))
-        # The two ends have no mass: the derivatives are taken from there.
-        nodes = torch.cat([nodes.new_zeros(1), nodes, nodes.new_ones(1)])
-        masses = torch.nn.functional.pad(masses, (1, 1))
+        nodes, masses = rule
         u = (cdf_ends[:-1, None] + widths[:, None] * nodes[:, None]).clamp(0, 1)
         # the prior's labels, if it has any, are its last axis
-        u = u.reshape(size + 1, points + 2, *rows.shape).transpose(-1, -2)
+        u = u.reshape(size + 1, len(nodes), *rows.shape).transpose(-1, -2)
         tau = prior.icdf(u).transpose(-1, -2).reshape(-1, n).t()
         # In stretch k, from below, the alarms are those of rank k or more.
         stretch = torch.arange(size + 1, device=flat.device)[:, None, None]
         alarms = ((ranks >= stretch) & (laid.x[places] > -math.inf)).to(cdf.dtype)
         own = alarms[:, reach]
-        alarms = alarms.permute(2, 0, 1).repeat_interleave(points + 2, 1)
+        alarms = alarms.permute(2, 0, 1).repeat_interleave(len(nodes), 1)
 
     labels = laid.y[places].t()[:, None].expand_as(alarms)
     weight = function(tau, laid.y[flat, None], laid.probability[flat, None], labels, alarms)
-    weight = weight.t().reshape(size + 1, points + 2, n)
+    weight = weight.t().reshape(size + 1, len(nodes), n)
     inside = (weight * masses[:, None]).sum(1) * widths
     # By Leibniz' rule the integral also moves with its cuts, by the weight on one side less that on the other. These
     # terms are 0, and their derivatives are what they are there for.
@@ -251,22 +270,38 @@ def _checked(function: PointWeight, *arguments: Tensor, strict: bool) -> Tensor:
 
 
 class _Once(torch.autograd.Function):
-    """The identity, which refuses to be differentiated twice."""
+    """The identity, whose gradient must not be differentiated: what would come out is wrong."""
 
     @staticmethod
-    def forward(x: Tensor) -> Tensor:
-        return x.view_as(x)
+    def forward(value: Tensor, predictions: Tensor) -> Tensor:
+        return value.view_as(value)
 
     @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Tensor], output: Tensor) -> None:
+    def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor], output: Tensor) -> None:
+        ctx.save_for_backward(inputs[1])
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:
+        if torch.compiler.is_compiling() or not torch.is_grad_enabled():
+            return grads[0], None
+        final: Callable[..., Tensor] = _Final.apply
+        return final(grads[0], *ctx.saved_tensors), None
+
+
+class _Final(torch.autograd.Function):
+    """The identity, which refuses to be differentiated, by the gradient that it passes on or by the predictions."""
+
+    @staticmethod
+    def forward(grad: Tensor, predictions: Tensor) -> Tensor:
+        return grad.view_as(grad)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor], output: Tensor) -> None:
         pass
 
     @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> Tensor:
-        if torch.is_grad_enabled() and not torch.compiler.is_compiling():
-            raise RuntimeError(
-                "an integrated weight (Custom, or a product of two weights that see the threshold) has no second "
-                "derivatives: call backward() or autograd.grad() without create_graph. Cost, CrossEntropy, Margin, "
-                "ClassFrequency, Value and their products have them."
-            )
-        return grads[0]
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:
+        raise RuntimeError(
+            "an integrated weight (Custom, or a product of two weights that see the threshold) has no second "
+            "derivatives. Cost, CrossEntropy, Margin, ClassFrequency, Value and their products have them."
+        )

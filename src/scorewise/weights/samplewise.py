@@ -162,22 +162,17 @@ class ClassFrequency(Weight):
 
 
 def _surprise_of_logits(z: Tensor) -> Tensor:
-    """-log(1 - p) / p at p = sigmoid(z), which tends to 1 for z to -infinity, where it would be 0 / 0."""
-    far = z < -15
-    inside = torch.where(far, 0.0, z)
-    t = torch.exp(torch.where(far, z, -15.0))
-    # log(1 + t)(1 + t) / t, whose next term is t^3 / 12 < 1e-20
-    series = 1 + t * (0.5 - t / 6)
-    return torch.where(far, series, softplus(inside, threshold=50.0) / torch.sigmoid(inside))
+    """-log(1 - p) / p at p = sigmoid(z)."""
+    # Below -40 it is 1 to all digits of float64, while numerator and denominator would both become 0 in the end.
+    z = z.clamp(min=-40)
+    return softplus(z, threshold=50.0) / torch.sigmoid(z)
 
 
 def _surprise(p: Tensor) -> Tensor:
     """-log(1 - p) / p, with the logarithm cut off at -100."""
-    small, certain = p < 1e-4, p >= 1
-    inside = torch.where(small | certain, 0.5, p)
-    near = torch.where(small, p, 0.0)
-    series = 1 + near * (1 / 2 + near * (1 / 3 + near * (1 / 4 + near / 5)))
-    return torch.where(certain, 100.0, torch.where(small, series, -torch.log1p(-inside) / inside))
+    certain = p >= 1
+    p = p.clamp(min=1e-30).masked_fill(certain, 0.5)
+    return (-torch.log1p(-p) / p).masked_fill(certain, 100.0)
 
 
 def nonnegative(weight: str, name: str, value: object, *, zero: bool = True) -> None:

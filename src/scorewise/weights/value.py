@@ -13,6 +13,7 @@ from torch import Tensor
 from scorewise._inputs import Batch
 from scorewise._timeline import Timeline
 from scorewise._values import as_tensor, describe, is_number, number, shape_of
+from scorewise.priors.tables import Table
 from scorewise.weights.base import Chances, Pair, Weight
 from scorewise.weights.spread import (
     Misses,
@@ -64,6 +65,7 @@ class Value(Weight):
     isolated: float = 1.0
     _terms: Terms = field(init=False, repr=False)
     _name: str = field(init=False, repr=False)
+    _omega: Table = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         omega = as_tensor(self.omega, "Value: omega").detach().double().cpu()
@@ -87,6 +89,7 @@ class Value(Weight):
             raise ValueError(f"Value: isolated must be a finite number of at least 1, saw {self.isolated!r}.")
         object.__setattr__(self, "omega", tuple(omega.tolist()))
         object.__setattr__(self, "_terms", Terms(self.omega, self.g, float(self.isolated)))
+        object.__setattr__(self, "_omega", Table([omega]))
         object.__setattr__(self, "_name", self.g if isinstance(self.g, str) else register(self.g))
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -138,7 +141,7 @@ class Value(Weight):
         """g of 0/1 vectors."""
         if callable(self.g):
             return evaluate(self.g, z)
-        worths = z * z.new_tensor(self.omega)
+        worths = z * self._omega.like(z)[0]
         return worths.amax(-1) if self.g == "max" else worths.sum(-1)
 
 

@@ -99,9 +99,12 @@ class Windows:
 
     def blocks(self, which: Tensor) -> Iterator[Tensor]:
         """Samples in parts that suit the device."""
-        on_cpu = self.device.type == "cpu"
-        size = _PER_THREAD * torch.get_num_threads() if on_cpu else max(_PER_THREAD, (1 << 26) // self.reach)
-        yield from which.split(size)
+        if torch.compiler.is_compiling():
+            yield which
+        elif self.device.type == "cpu":
+            yield from which.split(_PER_THREAD * torch.get_num_threads())
+        else:
+            yield from which.split(max(_PER_THREAD, (1 << 26) // self.reach))
 
     def around(self, rows: Tensor) -> Neighbours:
         """The neighbours of some places."""
