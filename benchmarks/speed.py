@@ -12,11 +12,6 @@ from __future__ import annotations
 import argparse
 import json
 import platform
-import random
-import statistics
-import subprocess
-import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -24,6 +19,8 @@ import torch
 from torch.nn.functional import binary_cross_entropy_with_logits
 
 import scorewise as sw
+from benchmarks import weights
+from benchmarks.timing import peak_memory, step, take_turns
 
 RESULTS = Path(__file__).parent / "results"
 BASE = "binary cross entropy"
@@ -38,8 +35,14 @@ many probabilities, without a gradient, beside a whole step of cross entropy. La
 unless it says masked, in the memory figures too.
 
 The aims on a CPU: a step at most 4 × at n = 4,096 and at most 1.5 × at n = 1,048,576 with the uniform prior, and a cdf
-at most 10 × at n = 1,048,576.
+at most 10 × at n = 1,048,576; with a value weight of 8 lags at most 10 × and 6 ×.
 """
+MEMORY = {
+    "binary cross entropy": "torch.nn.functional.binary_cross_entropy_with_logits",
+    "tss": "sw.ScoreLoss('tss', validate=False)",
+    "value-weighted tss, 8 lags": "sw.ScoreLoss('tss', weight=sw.weights.Value([0.5] * 8), validate=False)",
+    "value-weighted tss, 128 lags": "sw.ScoreLoss('tss', weight=sw.weights.Value([0.5] * 128), validate=False)",
+}
 PRIORS: dict[str, object] = {
     "Uniform()": sw.priors.Uniform(),
     "Uniform(0.2, 0.8)": sw.priors.Uniform(0.2, 0.8),
@@ -56,27 +59,6 @@ PRIORS: dict[str, object] = {
 }
 
 
-def take_turns(calls: dict[str, Callable[[], object]], seconds: float, device: str) -> dict[str, float]:
-    """Median seconds of each call."""
-    for call in calls.values():
-        call()
-        call()
-    times: dict[str, list[float]] = {name: [] for name in calls}
-    end = time.perf_counter() + seconds
-    order = list(calls.items())
-    # Whoever comes after a heavy call may pay for it.
-    shuffle = random.Random(0).shuffle  # noqa: S311  # no secret
-    while time.perf_counter() < end or len(times[order[0][0]]) < 7:
-        shuffle(order)
-        for name, call in order:
-            start = time.perf_counter()
-            call()
-            if device == "cuda":
-                torch.cuda.synchronize()
-            times[name].append(time.perf_counter() - start)
-    return {name: statistics.median(t) for name, t in times.items()}
-
-
 def compare(n: int, seconds: float, device: str) -> list[dict[str, object]]:
     """Ratios to binary cross entropy at a batch of n: every score, then every prior, then the validated loss."""
     g = torch.Generator().manual_seed(0)
@@ -84,20 +66,13 @@ def compare(n: int, seconds: float, device: str) -> list[dict[str, object]]:
     y = (torch.rand(n, generator=g) < 0.1).float().to(device)
     mask = (torch.rand(n, generator=g) < 0.9).to(device)
 
-    def step(loss: Callable[..., torch.Tensor], **arguments: torch.Tensor) -> Callable[[], object]:
-        def call() -> None:
-            z.grad = None
-            loss(z, y, **arguments).backward()
-
-        return call
-
-    losses: dict[str, Callable[[], object]] = {BASE: step(binary_cross_entropy_with_logits)}
+    losses: dict[str, Callable[[], object]] = {BASE: step(binary_cross_entropy_with_logits, z, y)}
     for name in sw.scores.names():
-        losses[f"score {name}"] = step(sw.ScoreLoss(name, validate=False))
+        losses[f"score {name}"] = step(sw.ScoreLoss(name, validate=False), z, y)
     for name, prior in PRIORS.items():
-        losses[f"prior {name}"] = step(sw.ScoreLoss("tss", prior=prior, validate=False))
-    losses["validated tss"] = step(sw.ScoreLoss("tss"))
-    losses["masked tss"] = step(sw.ScoreLoss("tss", validate=False), mask=mask)
+        losses[f"prior {name}"] = step(sw.ScoreLoss("tss", prior=prior, validate=False), z, y)
+    losses["validated tss"] = step(sw.ScoreLoss("tss"), z, y)
+    losses["masked tss"] = step(sw.ScoreLoss("tss", validate=False), z, y, mask=mask)
     p = torch.sigmoid(z.detach())
     for name, prior in PRIORS.items():
         losses[f"cdf alone {name}"] = lambda prior=prior: prior.cdf(p)
@@ -109,54 +84,55 @@ def compare(n: int, seconds: float, device: str) -> list[dict[str, object]]:
     ]
 
 
-def peak_memory(what: str, n: int) -> int:
-    """Peak extra bytes of one forward and backward pass, in a process of its own."""
-    code = f"import benchmarks.speed as s; s.measure_memory({what!r}, {n})"
-    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)  # noqa: S603  # ours
-    return int(done.stdout)
-
-
-def measure_memory(what: str, n: int) -> None:
-    """Print how far one pass raises the process's peak; the gradient itself (4 bytes a sample) is part of it."""
-    z = torch.randn(n, requires_grad=True)
-    y = torch.zeros(n)
-    y[::10] = 1
-    loss = binary_cross_entropy_with_logits if what == "bce" else sw.ScoreLoss(what, validate=False)
-    loss(z[:1000], y[:1000]).backward()  # what is loaded at first use
-    z.grad = None
-    Path("/proc/self/clear_refs").write_text("5")  # Linux: the peak begins anew from here
-    before = _status("VmRSS")
-    loss(z, y).backward()
-    print(_status("VmHWM") - before)
-
-
-def _status(field: str) -> int:
-    line = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith(field))
-    return int(line.split()[1]) * 1024
-
-
 def render() -> None:
     """Write benchmarks/README.md from the results that are kept."""
     page = [INTRODUCTION]
     for path in sorted(RESULTS.glob("speed-*.json")):
         kept = json.loads(path.read_text())
         page.append(f"## {kept['device'].upper()}: {kept['on']}, PyTorch {kept['torch']}, Python {kept['python']}\n")
-        sizes = sorted({row["n"] for row in kept["times"]})
-        page.append(f"| | {' | '.join(f'n = {n:,}' for n in sizes)} |\n|---|{'---:|' * len(sizes)}")
-        for what in dict.fromkeys(row["what"] for row in kept["times"]):
-            cells = []
-            for n in sizes:
-                row = next(r for r in kept["times"] if r["n"] == n and r["what"] == what)
-                time_of_it = f"{row['microseconds']:,.0f} µs"
-                cells.append(time_of_it if what == BASE else f"{row['ratio']:.2f} ×")
-            page.append(f"| {what} | {' | '.join(cells)} |")
-        page.append("")
-        page.extend(
-            f"Peak extra memory of a step at {row['n']:,}, {row['what']}: {row['bytes_per_sample']} bytes per sample, "
-            "of which the gradient is 4.\n"
-            for row in kept.get("memory", [])
-        )
+        page += ["### Scores and priors\n", *_table(kept["times"]), "", "### Weights\n"]
+        page.append(f"Score TSS, uniform prior; windows have {weights.T} lags.\n")
+        page += [*_table(kept["weights"]), ""]
+        for kind, fixed in (("n", "T"), ("T", "n")):
+            rows = [row for row in kept["growth"] if row["over"] == kind]
+            page.append(f"A step of `Value`, max, over {kind}, at {fixed} = {rows[0][fixed]:,}:\n")
+            page.append(f"| {kind} | {' | '.join(f'{row[kind]:,}' for row in rows)} |\n|---|{'---:|' * len(rows)}")
+            milliseconds = [f"{row['microseconds'] / 1000:,.2f}" for row in rows]
+            page.append(f"| ms | {' | '.join(milliseconds)} |\n")
+        if "loop" in kept:
+            ours, plain = kept["loop"]
+            page.append(
+                f"The same loss at n = {ours['n']:,} as a loop over samples, written after the paper's Theorem 3 with "
+                f"one tensor operation at a time: {plain['microseconds'] / 1e6:.2f} s, "
+                f"{plain['ratio']:.0f} × as long.\n"
+            )
+        if "memory" in kept:
+            page.append("### Memory\n\nPeak extra memory of a step, in bytes per sample, of which the gradient is 4:\n")
+            page.append("| | n | bytes per sample |\n|---|---:|---:|")
+            page += [f"| {row['what']} | {row['n']:,} | {row['bytes_per_sample']} |" for row in kept["memory"]]
+            page.append("")
     (RESULTS.parent / "README.md").write_text("\n".join(page).rstrip() + "\n")
+
+
+def _table(times: list[dict[str, object]]) -> list[str]:
+    sizes = sorted({row["n"] for row in times})
+    lines = [f"| | {' | '.join(f'n = {n:,}' for n in sizes)} |\n|---|{'---:|' * len(sizes)}"]
+    for what in dict.fromkeys(row["what"] for row in times):
+        cells = []
+        for n in sizes:
+            row = next((r for r in times if r["n"] == n and r["what"] == what), None)
+            if row is None:
+                cells.append("")
+            else:
+                cells.append(f"{row['microseconds']:,.0f} µs" if what == BASE else f"{row['ratio']:.2f} ×")
+        lines.append(f"| {what} | {' | '.join(cells)} |")
+    return lines
+
+
+def _print(rows: list[dict[str, object]]) -> list[dict[str, object]]:
+    for row in rows:
+        print(f"  {row['what']:<45}{row['microseconds']:>12,.1f} µs {row['ratio']:>8.2f} x", flush=True)
+    return rows
 
 
 def main() -> None:
@@ -168,17 +144,21 @@ def main() -> None:
     options = parser.parse_args()
     where = torch.cuda.get_device_name() if options.device == "cuda" else f"{torch.get_num_threads()} threads"
     result = {"torch": torch.__version__, "python": platform.python_version(), "device": options.device, "on": where}
-    rows = []
-    for n in (4096, 1 << 20):
+    result["times"], result["weights"] = [], []
+    for n in (4096, 1 << (17 if options.quick else 20)):
         print(f"n = {n:,}: forward and backward, {where}, eager float32", flush=True)
-        rows += (new := compare(n, 2 if options.quick else 40, options.device))
-        for row in new:
-            print(f"  {row['what']:<45}{row['microseconds']:>12,.1f} µs {row['ratio']:>8.2f} x")
-    result["times"] = rows
+        result["times"] += _print(compare(n, 2 if options.quick else 40, options.device))
+        result["weights"] += _print(weights.compare(n, 2 if options.quick else 30, options.device))
+    print("growth of the value-weighted loss")
+    result["growth"] = weights.growth(1 if options.quick else 15, options.device, 16 if options.quick else 22)
+    for row in result["growth"]:
+        print(f"  n = {row['n']:>9,} T = {row['T']:>3}  {row['microseconds'] / 1000:>10,.2f} ms")
     if options.device == "cpu":
+        result["loop"] = _print(weights.loop(1))
         n = 1 << (20 if options.quick else 24)
         result["memory"] = [
-            {"n": n, "what": what, "bytes_per_sample": round(peak_memory(what, n) / n, 2)} for what in ("bce", "tss")
+            {"n": n, "what": what, "bytes_per_sample": round(peak_memory(loss, n) / n, 2)}
+            for what, loss in MEMORY.items()
         ]
         for row in result["memory"]:
             print(f"peak extra memory, n = {n:,}, {row['what']}: {row['bytes_per_sample']} bytes per sample")

@@ -271,7 +271,7 @@ def test_no_weight_waits_for_the_device(weight, no_waiting):
 @each_weight
 def test_every_weight_compiles_for_the_device(weight):
     torch.compiler.reset()
-    # Not float64: Triton's compiler in PyTorch 2.11 fails on one of these kernels there (class frequencies, all arguments).
+    # Not float64: there Triton's compiler in PyTorch 2.11 fails on the kernel for class frequencies with all of these.
     z, y = batch(400, dtype=torch.float32)
     arguments = {name: value.cuda() for name, value in with_everything(400).items()}
     loss = sw.ScoreLoss("hss", weight=weight)
