@@ -167,13 +167,16 @@ def confusion_matrix(
         context=looks_around(weight),
     )
     _check(batch)
-    if weight is not None and batch.targets.device.type != "mps":
-        batch = replace(batch, targets=batch.targets.double())  # so that a weight of 1/3 is not one of 0.33333334
     with torch.no_grad():
         x = torch.sigmoid(batch.predictions) if from_logits else batch.predictions
         tau = _threshold_like(threshold, x)
-        alarm = decide(x, tau).to(batch.targets.dtype)
-        return _matrix(batch, _cells(batch, _plan(batch, weight), Chances(alarm, 1 - alarm, threshold=tau)))
+        alarm = decide(x, tau)
+        if weight is not None and x.device.type != "mps":
+            # Decided in the predictions' dtype, but weighted in float64: 1/3 is not 0.33333334.
+            batch = replace(batch, predictions=batch.predictions.double(), targets=batch.targets.double())
+            tau = tau.double()
+        cdf = alarm.to(batch.targets.dtype)
+        return _matrix(batch, _cells(batch, _plan(batch, weight), Chances(cdf, 1 - cdf, threshold=tau)))
 
 
 def expected_confusion_matrix(
