@@ -73,7 +73,7 @@ def _ids(groups: object, x: Tensor) -> Tensor:
     if strings or getattr(getattr(groups, "dtype", None), "kind", "") in {"U", "S", "O", "T"} or _is_text(groups):
         return torch.as_tensor(_numbered(list(groups)), device=x.device)  # type: ignore[call-overload]  # it is iterable
     tensor = alongside(groups, "groups", x)
-    if tensor.is_floating_point():
+    if tensor.is_floating_point() and tensor.numel():
         raise TypeError(f"groups must be integers or strings, one id for each sample, saw {tensor.dtype}.")
     return tensor.long()
 
@@ -107,7 +107,7 @@ def _whole(times: object, x: Tensor) -> Tensor:
             "times must be integers, one unit for one lag; make them of timestamps with series.lags(timestamps, step)."
         )
     tensor = alongside(times, "times", x)
-    if tensor.is_floating_point() or tensor.dtype == torch.bool:
+    if (tensor.is_floating_point() or tensor.dtype == torch.bool) and tensor.numel():
         raise TypeError(
             f"times must be integers, one unit for one lag, saw {tensor.dtype}; series.lags(times, step) makes them."
         )

@@ -37,7 +37,9 @@ class ThresholdPrior(ABC):
     """The cumulative distribution function on the support, in LaTeX."""
 
     _constants: Constants
-    _integral: ClassVar[Table | None] = None  # of the cdf; made when a weight asks for it
+    # Made when a weight asks for them: the integral of the cdf, and where to cut an integral over the threshold.
+    _integral: ClassVar[Table | None] = None
+    _stretches: ClassVar[Table | None] = None
 
     def __post_init__(self) -> None:
         # Constants are made once, here, in float64, whatever the default device is. (The compiler cannot enter that
@@ -75,6 +77,11 @@ class ThresholdPrior(ABC):
     def _shortfalls(self, p: Tensor, q: Tensor) -> tuple[Tensor, Tensor] | None:
         """The integrals of the cdf up to p and of the sf from p on; None where a table has to be made of them."""
         return None
+
+    def _cuts(self) -> Tensor:
+        """Thresholds between which the density is smooth and of one size, in float64, stacked."""
+        u = torch.tensor([0, 1e-6, 0.02, 0.5, 0.98, 1 - 1e-6, 1], dtype=torch.float64)
+        return self.icdf(u.reshape(-1, *[1] * len(self.batch_shape)))
 
     def _icdf(self, u: Tensor) -> Tensor:
         """The smallest p with cdf(p) >= u, by bisection over the representable numbers of [0, 1].

@@ -73,6 +73,9 @@ class Mixture(ThresholdPrior):
         weights = self._constants.like(p)[2:]
         return torch.as_tensor(sum(w * prior._slope(p, q) for w, prior in zip(weights, self.priors, strict=True)))
 
+    def _cuts(self) -> Tensor:
+        return torch.cat([prior._cuts().expand(-1, *self.batch_shape) for prior in self.priors])
+
     def _mean(self) -> Tensor:
         weights = self._constants.values[2:]
         return torch.as_tensor(sum(w * prior.mean for w, prior in zip(weights, self.priors, strict=True)))
@@ -246,6 +249,9 @@ class Density(ThresholdPrior):
         part = evaluate(tuple(coefficients), piece, t) * t
         cdf, sf = (before[piece] + part).clamp(0, 1), (after[piece] - part).clamp(0, 1)
         return with_edges(p, q, cdf, 0.0, 1.0), with_edges(p, q, sf, 1.0, 0.0)
+
+    def _cuts(self) -> Tensor:
+        return torch.cat([super()._cuts(), self._sections.values[0]])
 
     def _mean(self) -> Tensor:
         # the integral of sf, piece by piece

@@ -68,6 +68,9 @@ class Uniform(ThresholdPrior):
         below, above = ((p - low) * scale).clamp(0, 1), ((q - rest) * scale).clamp(0, 1)
         return below**2 / (2 * scale) + (p - high).clamp(min=0), above**2 / (2 * scale) + (low - p).clamp(min=0)
 
+    def _cuts(self) -> Tensor:
+        return torch.stack(self._constants.values[:2])
+
     def _icdf(self, u: Tensor) -> Tensor:
         low, high = self._constants.tensors_like(u)[:2]
         return torch.lerp(low, high, u)
@@ -167,6 +170,10 @@ class Triangular(ThresholdPrior):
         low, high, rest, _, rising, falling = self._constants.like(p)
         density = 2 * torch.where(self._rises(p), (p - low) * rising, (q - rest) * falling)
         return torch.where((p < low) | (p > high), 0.0, density)
+
+    def _cuts(self) -> Tensor:
+        low, high, _, mode, _, _ = self._constants.values
+        return torch.stack([low, mode, high])
 
     def _icdf(self, u: Tensor) -> Tensor:
         low, high, _, mode, _, _ = self._constants.like(u)

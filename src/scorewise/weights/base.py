@@ -11,6 +11,7 @@ from torch import Tensor
 
 from scorewise._inputs import Batch
 from scorewise.priors import ThresholdPrior
+from scorewise.priors.stretches import tabulate
 
 Scale = float | Tensor
 """What multiplies a cell: one number, or one for each label."""
@@ -135,6 +136,8 @@ class Product(Weight):
     def _ready(self, prior: ThresholdPrior) -> None:
         for weight in self.weights:
             weight._ready(prior)
+        if len(self._cores()) > 1:
+            tabulate(prior)
 
     def __repr__(self) -> str:
         return " * ".join(map(repr, self.weights))

@@ -16,9 +16,9 @@ from torch.utils.checkpoint import checkpoint
 from scorewise._inputs import Batch
 from scorewise._values import is_number, number, shape_of
 from scorewise.priors.base import ThresholdPrior, as_pair, gauss_legendre
+from scorewise.priors.stretches import spread_nodes, stretches_of, tabulate
 from scorewise.priors.tables import Table
 from scorewise.weights.base import Chances, Pair, PointWeight, Weight
-from scorewise.weights.spread import silenced
 from scorewise.weights.windows import Windows
 
 _NUMBERS_AT_A_TIME = 1 << 24
@@ -28,18 +28,20 @@ _NUMBERS_AT_A_TIME = 1 << 24
 class Custom(Weight):
     r"""Any weight, written for given thresholds and integrated over them.
 
-    The threshold is replaced by u = F(threshold), so that the prior's shape costs nothing, and the integral is cut
-    wherever an alarm of the window begins or ends. Between two such cuts the Gauss-Legendre rule is exact for a weight
-    that sees the threshold through alarms only, and converges fast for one that is smooth in it. It costs
-    2 (window + 1)(points + 2) evaluations for each sample; where a closed form exists (the other weights and their
-    products), use that. Derivatives are exact as well, but there are none of second order.
+    The integral is cut wherever an alarm of the window begins or ends, and where the prior's density changes its
+    character. In each stretch the Gauss-Legendre rule is weighted by the density and scaled to the prior's own mass: it
+    is exact for a weight that sees the threshold through alarms only, and converges fast for one that is smooth in it.
+    That is ``points`` evaluations for each stretch of each sample; where a closed form exists (the other weights and
+    their products), use that. Derivatives are exact as well, but there are none of second order.
 
     Args:
         fn: ``fn(tau, targets, predictions, label_window, alarm_window)``, all float tensors: tau (n, P); targets and
             predictions, probabilities, (n, 1); windows (n, P, 2 window + 1) of 0 and 1, earliest first, the sample
             itself in the middle, and 0 where there is no sample. With several labels, n counts samples × labels.
-            It returns weights of at least 0, broadcastable to (n, P), made of differentiable steps; `admissible` checks
-            that. What it does with each sample must not depend on the others: samples come in parts.
+            It returns weights, broadcastable to (n, P), made of differentiable steps; `admissible` checks that. They
+            must be at least 0 where the sample is an error: label 0 and tau < prediction, or label 1 and tau not less.
+            What it does with each sample must not depend on the others: samples come in parts. Soft labels come as
+            they are.
         window: How many steps of time to see on each side.
         points: Points of the rule in each stretch.
 
@@ -78,13 +80,17 @@ class Custom(Weight):
     def _cores(self) -> tuple[Weight, ...]:
         return (self,)
 
+    def _ready(self, prior: ThresholdPrior) -> None:
+        tabulate(prior)
+
     def _errors(self, batch: Batch, chances: Chances) -> Pair:
         return integrate(self._at, self.window, self._rule, batch, chances)
 
     def _at(self, tau: Tensor, targets: Tensor, predictions: Tensor, labels: Tensor, alarms: Tensor) -> Tensor:
         returned: Any = self.fn(tau, targets, predictions, labels, alarms)
-        if not isinstance(returned, Tensor) and not is_number(returned):
-            raise TypeError(f"Custom: fn must return a tensor, saw {type(returned).__name__}.")
+        if not (returned.is_floating_point() if isinstance(returned, Tensor) else is_number(returned)):
+            seen = returned.dtype if isinstance(returned, Tensor) else type(returned).__name__
+            raise TypeError(f"Custom: fn must return a tensor of floating point numbers, saw {seen}.")
         weight = returned if isinstance(returned, Tensor) else tau.new_tensor(float(returned))
         try:
             fits = torch.broadcast_shapes(weight.shape, tau.shape) == tau.shape
@@ -140,28 +146,18 @@ def integrate(function: PointWeight, reach: int, rule: Table, batch: Batch, chan
     """W_P and W_N of a weight that is given at single thresholds."""
     # A layout wants room for one step at least.
     windows = Windows(batch.targets, batch.timeline, max(reach, 1))
-    x, silent = batch.predictions, batch.silent
-    once: Callable[..., Tensor] = _Once.apply
-    probability, cdf, sf = (once(t, x) for t in (as_pair(x, from_logits=batch.from_logits)[0], chances.cdf, chances.sf))
-    if silent is not None:
-        cdf, sf = cdf.masked_fill(silent, 0.0), sf.masked_fill(silent, 1.0)
-    laid = _Laid(
-        windows.lay(silenced(x.detach(), silent), -math.inf),
-        windows.lay(batch.targets.detach(), 0.0),
-        windows.lay(probability, 0.0),
-        windows.lay(cdf, 0.0),
-        windows.lay(sf, 1.0),
-    )
+    laid = _lay(windows, batch, chances)
     function = functools.partial(_checked, function, strict=batch.checked)
     if chances.prior is None:
         assert chances.threshold is not None  # noqa: S101  # one of both is there; for the type checker
-        tau = chances.threshold.expand(windows.shape)
-        part = functools.partial(_at_threshold, function, reach, windows, laid, windows.lay(tau, 0.0))
+        tau = windows.lay(chances.threshold.expand(windows.shape), 0.0)
+        part = functools.partial(_at_threshold, function, reach, windows, laid, tau)
         size = 2 * reach + 1
     else:
-        nodes, masses = rule.like(laid.cdf)
-        part = functools.partial(_averaged, function, reach, (nodes, masses), windows, laid, chances.prior)
-        size = (2 * reach + 1) * 2 * (reach + 1) * len(nodes)
+        facts = stretches_of(chances.prior, laid.cdf)
+        nodes = rule.like(laid.cdf)
+        part = functools.partial(_averaged, function, reach, nodes, windows, laid, (chances.prior, facts))
+        size = (2 * reach + 1) * (2 * reach + 2 + len(facts[0])) * len(nodes[0])
 
     rows = windows.places(windows.everyone()).reshape(windows.labels, windows.shape[0])
     step = max(1, _NUMBERS_AT_A_TIME // (size * windows.labels))
@@ -178,11 +174,34 @@ def integrate(function: PointWeight, reach: int, rule: Table, batch: Batch, chan
 class _Laid:
     """A batch in the order of time. The last three have gradients."""
 
-    x: Tensor
+    known: Tensor  # predictions as probabilities, -1 where there is none
     y: Tensor
+    counted: Tensor | None
     probability: Tensor
     cdf: Tensor
     sf: Tensor
+
+
+def _lay(windows: Windows, batch: Batch, chances: Chances) -> _Laid:
+    x, silent, count = batch.predictions, batch.silent, batch.count
+    once: Callable[..., Tensor] = _Once.apply
+    probability, cdf, sf = (once(t, x) for t in (as_pair(x, from_logits=batch.from_logits)[0], chances.cdf, chances.sf))
+    known = probability.detach()
+    if silent is not None:
+        known, cdf, sf = known.masked_fill(silent, -1.0), cdf.masked_fill(silent, 0.0), sf.masked_fill(silent, 1.0)
+    counted = None
+    if count is not None:
+        counted = windows.lay((count.detach() > 0).expand(windows.shape), False)
+        # What does not count must not matter: the function need not be fit for a prediction that is not there.
+        probability = torch.where(count > 0, probability, 0.5)
+    return _Laid(
+        windows.lay(known, -1.0),
+        windows.lay(batch.targets.detach(), 0.0),
+        counted,
+        windows.lay(probability, 0.5),
+        windows.lay(cdf, 0.0),
+        windows.lay(sf, 1.0),
+    )
 
 
 def _window(windows: Windows, reach: int, rows: Tensor) -> Tensor:
@@ -192,54 +211,75 @@ def _window(windows: Windows, reach: int, rows: Tensor) -> Tensor:
 
 
 def _at_threshold(  # noqa: PLR0917  # made by functools.partial
-    function: PointWeight, reach: int, windows: Windows, laid: _Laid, tau: Tensor, rows: Tensor
+    function: Callable[..., Tensor], reach: int, windows: Windows, laid: _Laid, tau: Tensor, rows: Tensor
 ) -> Pair:
     flat = rows.reshape(-1)
     places = _window(windows, reach, flat)
+    alarm = laid.cdf[flat]
     weight = function(
         *(tau[flat, None].to(laid.probability.dtype), laid.y[flat, None], laid.probability[flat, None]),
         *(laid.y[places].t()[:, None], laid.cdf[places].t()[:, None]),
+        matters=_matters(laid, flat, alarm[:, None]),
     )[:, 0]
-    return (weight * laid.cdf[flat]).reshape(rows.shape), (weight * laid.sf[flat]).reshape(rows.shape)
+    return (weight * alarm).reshape(rows.shape), (weight * laid.sf[flat]).reshape(rows.shape)
 
 
 def _averaged(  # noqa: PLR0917  # made by functools.partial
-    function: PointWeight,
+    function: Callable[..., Tensor],
     reach: int,
-    rule: tuple[Tensor, Tensor],
+    rule: tuple[Tensor, ...],
     windows: Windows,
     laid: _Laid,
-    prior: ThresholdPrior,
+    of_prior: tuple[ThresholdPrior, tuple[Tensor, ...]],
     rows: Tensor,
 ) -> Pair:
-    """The integral over u = F(threshold), stretch by stretch between the predictions of the window."""
+    """The integral over the threshold, in stretches between the predictions of the window and the prior's cuts."""
     flat = rows.reshape(-1)
-    n, size = flat.shape[0], 2 * reach + 1
+    n, points = flat.shape[0], len(rule[0])
+    prior, facts = of_prior
+    # Facts have the prior's labels, if it has any, as their last axis, and rows come label by label.
+    wide = rows.shape if prior.batch_shape else (n,)
+    cuts, cut_cdf, cut_sf, *ends_of_prior = (
+        t.unsqueeze(-1).expand(*t.shape, wide[-1]).reshape(*t.shape[: t.dim() + 1 - len(wide)], n) for t in facts
+    )
     places = _window(windows, reach, flat)
-    order = laid.x[places].argsort(0)
-    ranks = order.argsort(0)
-    cdf, sf = (tail[places.gather(0, order)] for tail in (laid.cdf, laid.sf))
+    values, order = torch.cat([laid.known[places], cuts]).sort(0)
+    ranks = order.argsort(0)[: 2 * reach + 1]
+    cdf, sf = (
+        torch.cat([tail[places], at_cuts]).gather(0, order)
+        for tail, at_cuts in ((laid.cdf, cut_cdf), (laid.sf, cut_sf))
+    )
     zero, one = torch.zeros_like(cdf[:1]), torch.ones_like(cdf[:1])
     cdf_ends, sf_ends = torch.cat([zero, cdf, one]), torch.cat([one, sf, zero])
 
     with torch.no_grad():
         # Of the two differences the one of small numbers keeps its digits.
-        widths = torch.where(cdf_ends[:-1] < 0.5, cdf_ends.diff(dim=0), -sf_ends.diff(dim=0)).clamp(min=0)
-        nodes, masses = rule
-        u = (cdf_ends[:-1, None] + widths[:, None] * nodes[:, None]).clamp(0, 1)
+        masses = torch.where(cdf_ends[:-1] < 0.5, cdf_ends.diff(dim=0), -sf_ends.diff(dim=0)).clamp(min=0)
+        edges = torch.cat([zero, values.clamp(0, 1), one])
+        count = masses.shape[0]
+        tau, pace = spread_nodes(rule[0][:, None], edges[:-1, None], edges[1:, None], tuple(ends_of_prior))
         # the prior's labels, if it has any, are its last axis
-        u = u.reshape(size + 1, len(nodes), *rows.shape).transpose(-1, -2)
-        tau = prior.icdf(u).transpose(-1, -2).reshape(-1, n).t()
+        by_label = tau.reshape(count, points, *rows.shape).transpose(-1, -2)
+        density = prior.pdf(by_label).transpose(-1, -2).reshape(count, points, n)
+        parts = rule[1][:, None] * pace * torch.where(density.isfinite(), density, 0.0)
+        whole = parts.sum(1, keepdim=True)
+        # Scaled to the mass that the prior has there. Where the rule sees none of it, it is somewhere in the stretch.
+        shares = torch.where(whole > 0, parts / torch.where(whole > 0, whole, 1.0), rule[1][:, None])
+        shares = shares * masses[:, None]
         # In stretch k, from below, the alarms are those of rank k or more.
-        stretch = torch.arange(size + 1, device=flat.device)[:, None, None]
-        alarms = ((ranks >= stretch) & (laid.x[places] > -math.inf)).to(cdf.dtype)
+        stretch = torch.arange(count, device=flat.device)[:, None, None]
+        alarms = ((ranks >= stretch) & (laid.known[places] >= 0)).to(cdf.dtype)
         own = alarms[:, reach]
-        alarms = alarms.permute(2, 0, 1).repeat_interleave(len(nodes), 1)
+        alarms = alarms.permute(2, 0, 1).repeat_interleave(points, 1)
+        matters = _matters(laid, flat, own.t().repeat_interleave(points, 1))
 
-    labels = laid.y[places].t()[:, None].expand_as(alarms)
-    weight = function(tau, laid.y[flat, None], laid.probability[flat, None], labels, alarms)
-    weight = weight.t().reshape(size + 1, len(nodes), n)
-    inside = (weight * masses[:, None]).sum(1) * widths
+    weight = function(
+        *(tau.reshape(count * points, n).t(), laid.y[flat, None], laid.probability[flat, None]),
+        *(laid.y[places].t()[:, None].expand_as(alarms), alarms),
+        matters=matters,
+    )
+    weight = weight.t().reshape(count, points, n)
+    inside = (weight * shares).sum(1)
     # By Leibniz' rule the integral also moves with its cuts, by the weight on one side less that on the other. These
     # terms are 0, and their derivatives are what they are there for.
     moves = cdf - cdf.detach()
@@ -251,14 +291,23 @@ def _averaged(  # noqa: PLR0917  # made by functools.partial
     return out[0], out[1]
 
 
-def _checked(function: PointWeight, *arguments: Tensor, strict: bool) -> Tensor:
-    weight = function(*arguments).expand_as(arguments[0])
-    good = weight >= 0
+def _matters(laid: _Laid, flat: Tensor, alarm: Tensor) -> Tensor:
+    """Where a sample is an error that counts: (rows, thresholds), as ``alarm`` is."""
+    y = laid.y[flat, None]
+    error = ((y < 1) & (alarm > 0)) | ((y > 0) & (alarm < 1))
+    return error if laid.counted is None else error & laid.counted[flat, None]
+
+
+def _checked(function: PointWeight, *arguments: Tensor, matters: Tensor, strict: bool) -> Tensor:
+    weight = torch.where(matters, function(*arguments).expand_as(arguments[0]), 0.0)
+    if not strict:
+        return weight
     if torch.compiler.is_compiling() or weight.device.type != "cpu":
         # Nothing is raised where that would make the host wait; a loss that is NaN is noticed.
-        return torch.where(good, weight, math.nan) if strict else weight
-    if strict and not bool((good & weight.isfinite()).all()):
-        bad = (~(good & weight.isfinite())).nonzero()
+        return torch.where(weight >= 0, weight, math.nan)
+    good = (weight >= 0) & weight.isfinite()
+    if not bool(good.all()):
+        bad = (~good).nonzero()
         row, column = bad[0].tolist()
         tau, targets, predictions = (t[row, min(column, t.shape[1] - 1)].item() for t in arguments[:3])
         raise ValueError(

@@ -130,8 +130,15 @@ class CrossEntropy(Weight):
     def _factors(self, batch: Batch) -> Pair:
         x = batch.predictions
         if batch.from_logits:
-            return _surprise_of_logits(x), _surprise_of_logits(-x)
-        return _surprise(x), _surprise(1 - x)
+            return _surprise(x), _surprise(-x)
+        # log(p) of a small p and log(1 - p) of a large one are cut off; where both are 0 the quotient tends to 1.
+        never, certain = x <= 0, x >= 1
+        p = x.masked_fill(never | certain, 0.5)
+        if_negative, if_positive = -torch.log1p(-p) / p, -torch.log(p) / (1 - p)
+        return (
+            if_negative.masked_fill(never, 1.0).masked_fill(certain, 100.0),
+            if_positive.masked_fill(never, 100.0).masked_fill(certain, 1.0),
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -161,18 +168,11 @@ class ClassFrequency(Weight):
         return scores.ratio(everything, 2 * negatives), scores.ratio(everything, 2 * positives)
 
 
-def _surprise_of_logits(z: Tensor) -> Tensor:
+def _surprise(z: Tensor) -> Tensor:
     """-log(1 - p) / p at p = sigmoid(z)."""
     # Below -40 it is 1 to all digits of float64, while numerator and denominator would both become 0 in the end.
     z = z.clamp(min=-40)
     return softplus(z, threshold=50.0) / torch.sigmoid(z)
-
-
-def _surprise(p: Tensor) -> Tensor:
-    """-log(1 - p) / p, with the logarithm cut off at -100."""
-    certain = p >= 1
-    p = p.clamp(min=1e-30).masked_fill(certain, 0.5)
-    return (-torch.log1p(-p) / p).masked_fill(certain, 100.0)
 
 
 def nonnegative(weight: str, name: str, value: object, *, zero: bool = True) -> None:
