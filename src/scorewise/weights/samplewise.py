@@ -159,12 +159,14 @@ class ClassFrequency(Weight):
 
     def _scales(self, batch: Batch) -> tuple[Scale, Scale]:
         y, count = batch.targets, batch.count
-        if count is None:
+        if count is None and not torch.compiler.is_compiling():
             positives = total(y)
-            everything = torch.full_like(positives, float(y.shape[0]))
+            negatives = y.shape[0] - positives
         else:
-            positives, everything = total(y * count), total(count.expand_as(y))
-        negatives = (everything - positives).clamp(min=0)
+            counted = torch.ones_like(y) if count is None else count.expand_as(y)
+            # One sum of both: among many other sums in a kernel, two are too many for Triton's compiler (PyTorch 2.11).
+            negatives, positives = total(torch.stack([counted - y * counted, y * counted], 1))
+        everything = negatives + positives
         return scores.ratio(everything, 2 * negatives), scores.ratio(everything, 2 * positives)
 
 
