@@ -151,23 +151,24 @@ def _predictions(predictions: object, name: str, *, from_logits: bool, hard: boo
 def check_now(batch: Batch) -> None:
     """Raise a ValueError that counts and locates the bad values of a batch, if there are any."""
     x, y, w = batch.predictions, batch.targets, batch.count
+    seen = " This weight sees masked samples too: where they are unknown, pass NaN." if batch.silent is not None else ""
     if batch.from_logits:
         if not _within(x, -math.inf, math.inf):
             raise ValueError(
                 f"logits must be finite, but {_located(~x.isfinite(), x)}. Mark unknown samples with mask=; otherwise "
-                "look for a diverging model or missing values in its input."
+                f"look for a diverging model or missing values in its input.{seen}"
             )
     elif not _within(x, 0, 1):
         raise ValueError(
             f"predictions must be probabilities in [0, 1], but {_located(~((x >= 0) & (x <= 1)), x)}. Pass "
-            "from_logits=True for logits, and mark unknown samples with mask=."
+            f"from_logits=True for logits, and mark unknown samples with mask=.{seen}"
         )
     if not _within(y, 0, 1):
         bad = ~((y >= 0) & (y <= 1))
         minus = " For labels -1 and 1 pass (targets + 1) / 2." if bool((y == -1).any()) else ""
         raise ValueError(
             f"targets must be 0 or 1, or soft labels between, but {_located(bad, y)}.{minus} Mark unknown labels "
-            "with mask=."
+            f"with mask=.{seen}"
         )
     if w is not None and not _within(w, 0, math.inf):
         w = w.squeeze(1) if w.dim() == 2 and w.shape[1] != x.shape[1] else w  # one for each sample: located by its row
@@ -180,7 +181,7 @@ def check_now(batch: Batch) -> None:
         )
     if batch.hard_labels and bool((soft := (y > 0) & (y < 1)).any()):
         raise ValueError(
-            f"this weight looks at events around a sample, so that targets must be 0 or 1, but {_located(soft, y)}."
+            f"targets must be 0 or 1, since this weight looks at events around a sample, but {_located(soft, y)}.{seen}"
         )
     if batch.timeline is not None:
         check_times(batch.timeline)

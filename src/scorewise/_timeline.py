@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any
 
 import torch
@@ -41,16 +42,23 @@ def timeline(groups: object, times: object, x: Tensor) -> Timeline | None:
     ids = None if groups is None else _one_each(_ids(groups, x), "groups", n)
     ticks = None if times is None else _one_each(_whole(times, x), "times", n)
     if ids is None:
-        return Timeline(None, ticks.diff()) if ticks is not None else None
+        return Timeline(None, _steps(ticks)) if ticks is not None else None
 
     order = None
     # Sorting is most of the work here. Whether it is needed can be asked without waiting for a device on a CPU only.
-    if torch.compiler.is_compiling() or x.device.type != "cpu" or bool((ids.diff() < 0).any()):
+    if torch.compiler.is_compiling() or x.device.type != "cpu" or bool((ids[1:] < ids[:-1]).any()):
         order = torch.argsort(ids, stable=True)
         ids = ids[order]
         ticks = None if ticks is None else ticks[order]
-    steps = torch.ones_like(ids[1:]) if ticks is None else ticks.diff()
-    return Timeline(order, torch.where(ids.diff() != 0, FAR, steps))
+    steps = torch.ones_like(ids[1:]) if ticks is None else _steps(ticks)
+    return Timeline(order, torch.where(ids[1:] != ids[:-1], FAR, steps))
+
+
+def _steps(ticks: Tensor) -> Tensor:
+    """Differences in time, clipped where they do not fit into 64 bits."""
+    before, after = ticks[:-1], ticks[1:]
+    steps = after - before
+    return torch.where(after > before, torch.where(steps > 0, steps, FAR), steps.clamp(max=0))
 
 
 def check_times(timeline: Timeline) -> None:
@@ -69,8 +77,8 @@ def check_times(timeline: Timeline) -> None:
 
 
 def _ids(groups: object, x: Tensor) -> Tensor:
-    strings = isinstance(groups, list | tuple) and any(isinstance(one, str) for one in groups)
-    if strings or getattr(getattr(groups, "dtype", None), "kind", "") in {"U", "S", "O", "T"} or _is_text(groups):
+    named = isinstance(groups, list | tuple) and any(not isinstance(one, Real | Tensor) for one in groups)
+    if named or getattr(getattr(groups, "dtype", None), "kind", "") in {"U", "S", "O", "T"} or _is_text(groups):
         return torch.as_tensor(_numbered(list(groups)), device=x.device)  # type: ignore[call-overload]  # it is iterable
     tensor = alongside(groups, "groups", x)
     if tensor.is_floating_point() and tensor.numel():
@@ -102,7 +110,9 @@ def _numbered(names: list[Any]) -> list[int]:
 
 def _whole(times: object, x: Tensor) -> Tensor:
     kind = "" if isinstance(times, Tensor) or not hasattr(times, "__array__") else _array_kind(times)
-    if kind in {"M", "O", "U"} or (isinstance(times, list | tuple) and times and not isinstance(times[0], int | float)):
+    if kind in {"M", "O", "U"} or (
+        isinstance(times, list | tuple) and times and not isinstance(times[0], Real | Tensor)
+    ):
         raise TypeError(
             "times must be integers, one unit for one lag; make them of timestamps with series.lags(timestamps, step)."
         )

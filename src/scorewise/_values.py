@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from numbers import Real
+from numbers import Integral, Real
 from typing import Any, TypeGuard
 
 import torch
@@ -34,6 +34,11 @@ def describe(t: Tensor) -> str:
 def is_number(value: object) -> TypeGuard[float]:
     """Whether a value is a real number, of Python or NumPy; True and False are none."""
     return isinstance(value, Real) and not isinstance(value, bool)
+
+
+def is_whole(value: object) -> TypeGuard[int]:
+    """Whether a value is a whole number, of Python or NumPy; True and False are none."""
+    return isinstance(value, Integral) and not isinstance(value, bool)
 
 
 def number(value: float) -> str:

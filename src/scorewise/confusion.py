@@ -18,7 +18,7 @@ from scorewise.priors import ThresholdPrior, as_prior
 from scorewise.priors.base import as_pair, slope, tails
 from scorewise.scores import ratio
 from scorewise.weights import Weight
-from scorewise.weights.base import Chances, Pair, Scale, multiplied
+from scorewise.weights.base import Chances, Pair, Scale, multiplied, transformed
 from scorewise.weights.custom import core_of
 
 
@@ -272,17 +272,11 @@ def expected_cells(batch: Batch, prior: ThresholdPrior, weight: Weight | None = 
             f"{'' if x.dim() == 1 else ' or one value per label'}."
         )
     plan = _plan(batch, weight)
-    if plan.core is not None or plan.learns or _transformed():
+    if plan.core is not None or plan.learns or transformed():
         return _cells(batch, plan, Chances(*tails(prior, x, from_logits=batch.from_logits), prior=prior))
     fused: Callable[..., Tally] = _ExpectedCells.apply
     cells = fused(x, y, count, *(plan.coefficients or (None, None)), prior, batch.from_logits)
     return _scaled(cells, plan.scales)
-
-
-def _transformed() -> bool:
-    """Whether the code is being compiled or is under torch.func, which refuse functions like `_ExpectedCells`."""
-    # PyTorch has no public way to ask for the latter.
-    return torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active()
 
 
 @dataclass(frozen=True)
@@ -463,7 +457,9 @@ def _totals(cells: Tally) -> Tally:
     return total(cells[0]), total(cells[1]), total(cells[2]), total(cells[3])
 
 
-def _threshold_like(threshold: float | Tensor, x: Tensor) -> Tensor:
+def _threshold_like(threshold: object, x: Tensor) -> Tensor:
+    if isinstance(threshold, Weight):
+        raise TypeError(f"threshold must be a number, saw {threshold}. Pass it as weight=.")
     value = as_tensor(threshold, "threshold")
     if value.is_complex():
         raise TypeError(f"threshold must be real, saw {value.dtype}.")

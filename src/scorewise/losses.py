@@ -226,7 +226,7 @@ class CombinedLoss(nn.Module):
 def _check_diagonal(weight: Weight, score: scores.Score) -> None:
     """A cost of right decisions that nobody would count is an error."""
     for part in weight.weights if isinstance(weight, Product) else (weight,):
-        if isinstance(part, Cost) and (part.tn or part.tp) and score is not part.score:
+        if isinstance(part, Cost) and (part.tn or part.tp) and part.score not in scores.parts(score):
             raise ValueError(
                 f"{part} says what right decisions cost, but a weight changes errors only, and the score {score.name} "
                 "does not count the others. Pass the weight's own score, ScoreLoss(weight.score, weight=weight), or a "

@@ -80,7 +80,7 @@ class ThresholdPrior(ABC):
 
     def _cuts(self) -> Tensor:
         """Thresholds between which the density is smooth and of one size, in float64, stacked."""
-        u = torch.tensor([0, 1e-6, 0.02, 0.5, 0.98, 1 - 1e-6, 1], dtype=torch.float64)
+        u = torch.tensor([0, 1e-12, 1e-6, 0.02, 0.5, 0.98, 1 - 1e-6, 1 - 1e-12, 1], dtype=torch.float64)
         return self.icdf(u.reshape(-1, *[1] * len(self.batch_shape)))
 
     def _icdf(self, u: Tensor) -> Tensor:
@@ -166,6 +166,21 @@ class ThresholdPrior(ABC):
         x = _floating(x, "x")
         below, above = tails(self, widened(x), from_logits=False)
         return below.to(x.dtype), above.to(x.dtype)
+
+
+def keep(prior: ThresholdPrior, name: str, make: Callable[[], Table]) -> Table:
+    """A table that is made of a prior when it is first asked for, and kept with it."""
+    table: Table | None = getattr(prior, name)
+    if table is None:
+        if torch.compiler.is_compiling():
+            raise RuntimeError(
+                "this prior has not been integrated yet, which cannot be done inside a compiled graph. Make the "
+                "ScoreLoss outside of it, or call the function once before compiling it."
+            )
+        with torch.device("cpu"), torch.inference_mode(False), torch.no_grad():
+            table = make()
+        object.__setattr__(prior, name, table)
+    return table
 
 
 def tails(prior: ThresholdPrior, x: Tensor, *, from_logits: bool) -> tuple[Tensor, Tensor]:

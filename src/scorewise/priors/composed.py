@@ -74,7 +74,7 @@ class Mixture(ThresholdPrior):
         return torch.as_tensor(sum(w * prior._slope(p, q) for w, prior in zip(weights, self.priors, strict=True)))
 
     def _cuts(self) -> Tensor:
-        return torch.cat([prior._cuts().expand(-1, *self.batch_shape) for prior in self.priors])
+        return torch.cat([super()._cuts(), *(p._cuts().expand(-1, *self.batch_shape) for p in self.priors)])
 
     def _mean(self) -> Tensor:
         weights = self._constants.values[2:]

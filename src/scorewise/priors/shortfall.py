@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from scorewise.priors.base import ThresholdPrior, as_pair, tails
+from scorewise.priors.base import ThresholdPrior, as_pair, keep, tails
 from scorewise.priors.tables import Table, evaluate, fit
 
 _DEGREE = 8
@@ -23,23 +23,19 @@ def shortfalls(prior: ThresholdPrior, x: Tensor, *, from_logits: bool) -> tuple[
     """
     prior._place(x)
     if not _is_closed(prior):
-        if prior._integral is None and torch.compiler.is_compiling():
-            raise RuntimeError(
-                "this prior has not been integrated yet, which cannot be done inside a compiled graph. Make the "
-                "ScoreLoss outside of it, or call the function once before compiling it."
-            )
-        tabulate(prior)
-        assert prior._integral is not None  # noqa: S101  # made above; for the type checker
-        prior._integral.like(x)
+        _integral_of(prior).like(x)
     both: Callable[..., tuple[Tensor, Tensor]] = _Shortfalls.apply
     return both(x, prior, from_logits)
 
 
-def tabulate(prior: ThresholdPrior) -> None:
-    """Integrate a prior's cdf once, into pieces as thin as its corners and poles need, and keep it with the prior."""
-    if prior._integral is None and not _is_closed(prior):
-        with torch.device("cpu"), torch.inference_mode(False), torch.no_grad():
-            object.__setattr__(prior, "_integral", _table(prior))
+def integrate_once(prior: ThresholdPrior) -> None:
+    """Have the table ready, if one is needed: it cannot be made inside a compiled graph."""
+    if not _is_closed(prior):
+        _integral_of(prior)
+
+
+def _integral_of(prior: ThresholdPrior) -> Table:
+    return keep(prior, "_integral", lambda: _table(prior))
 
 
 def _is_closed(prior: ThresholdPrior) -> bool:
@@ -53,8 +49,7 @@ class _Shortfalls(torch.autograd.Function):
         closed = prior._shortfalls(p, q)
         if closed is not None:
             return closed
-        assert prior._integral is not None  # noqa: S101  # made before; for the type checker
-        ends, scale, mean, before, *coefficients = prior._integral.like(x)
+        ends, scale, mean, before, *coefficients = _integral_of(prior).like(x)
         piece = torch.bucketize(p.detach().contiguous(), ends[1:-1], right=True)
         t = (p - ends[piece]) * scale[piece]
         if prior.batch_shape:
@@ -86,8 +81,9 @@ def _table(prior: ThresholdPrior) -> Table:
     def cdf(t: Tensor) -> Tensor:
         return prior.cdf(t.reshape(*t.shape, *[1] * len(prior.batch_shape)).expand(*t.shape, *prior.batch_shape))
 
-    left = torch.arange(16, dtype=torch.float64) / 16
-    width = torch.full_like(left, 1 / 16)
+    # Without the prior's own cuts a narrow one could hide between two nodes.
+    edges = torch.cat([torch.arange(17, dtype=torch.float64) / 16, prior._cuts().flatten()]).unique()
+    left, width = edges[:-1], edges.diff()
     probes = (torch.arange(7, dtype=torch.float64) + 0.5) / 7
     lefts, widths, pieces = [], [], []
     while left.numel():

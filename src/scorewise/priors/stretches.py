@@ -5,63 +5,59 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from scorewise.priors.base import ThresholdPrior
+from scorewise.priors.base import ThresholdPrior, keep
 from scorewise.priors.tables import Table
 
 
-def tabulate(prior: ThresholdPrior) -> None:
-    """Find once where a prior has to be cut and how it behaves at its ends, and keep that with it."""
-    if prior._stretches is None:
-        with torch.device("cpu"), torch.inference_mode(False), torch.no_grad():
-            object.__setattr__(prior, "_stretches", _table(prior))
+def stretches_of(prior: ThresholdPrior) -> Table:
+    """Cuts, their cdf and sf; then the support's ends, the median, and the powers at both ends, each with labels last.
 
-
-def stretches_of(prior: ThresholdPrior, x: Tensor) -> tuple[Tensor, ...]:
-    """Cuts, their cdf and sf, the support's ends, and the powers there, in the dtype and on the device of ``x``."""
-    if prior._stretches is None:
-        if torch.compiler.is_compiling():
-            raise RuntimeError(
-                "this prior has not been cut into stretches yet, which cannot be done inside a compiled graph. Make "
-                "the ScoreLoss outside of it, or call the function once before compiling it."
-            )
-        tabulate(prior)
-    prior._place(x)
-    assert prior._stretches is not None  # noqa: S101  # made above; for the type checker
-    return prior._stretches.like(x)
+    Towards an end the prior's mass grows as some power of the distance. A power below 1 is an infinite density; others
+    are given as 1, since nothing has to be done about them.
+    """
+    return keep(prior, "_stretches", lambda: _table(prior))
 
 
 def _table(prior: ThresholdPrior) -> Table:
     cuts = prior._cuts()
     low, high = (end.expand(prior.batch_shape) for end in prior._constants.values[:2])
     # Ends of [0, 1] are there in any case.
-    inner = ((cuts > 0) & (cuts < 1)).reshape(len(cuts), -1).any(1)
-    cuts = cuts[inner]
-    # Towards an end the mass grows as some power of the distance. Only powers below 1 need care.
-    h = (high - low) * 2.0**-30
-    powers = h * prior.pdf(low + h) / prior.cdf(low + h), h * prior.pdf(high - h) / prior.sf(high - h)
-    below_one = (torch.where(power < 0.99, power.clamp(min=1e-3), 1.0) for power in powers)
-    return Table([cuts, prior.cdf(cuts), prior.sf(cuts), low, high, *below_one])
+    cuts = cuts[((cuts > 0) & (cuts < 1)).reshape(len(cuts), -1).any(1)]
+    middle = prior.icdf(torch.full_like(low, 0.5))
+    powers = []
+    for end, side in ((low, 0), (1 - high, 1)):
+        # At 0 and 1 the distance can be as small as it takes to see nothing but the power.
+        h = torch.where(end == 0, 2.0**-200, (high - low) * 2.0**-30)
+        near = end + h
+        pair = (near, 1 - near) if side == 0 else (1 - near, near)
+        power = h * prior._pdf(*pair) / prior._tails(*pair)[side]
+        powers.append(torch.where(power < 0.99, power.clamp(min=1e-3), 1.0))  # NaN is not below
+    return Table([cuts, prior.cdf(cuts), prior.sf(cuts), low, high, middle, *powers])
 
 
-def spread_nodes(nodes: Tensor, starts: Tensor, ends: Tensor, facts: tuple[Tensor, ...]) -> tuple[Tensor, Tensor]:
-    """Thresholds along stretches, and how densely they lie: the derivative of the threshold by the node.
+def spread_nodes(
+    nodes: Tensor, starts: Tensor, ends: Tensor, facts: tuple[Tensor, ...]
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Thresholds along stretches, 1 less them, and how densely they lie: the derivative of the threshold by the node.
 
-    Evenly, but at an end of the support where the density is infinite by the power that makes it even.
+    On each side of the median they are even in that power of the distance from the support's end in which the mass is.
 
     Args:
         nodes: Nodes in [0, 1], ready to be broadcast.
         starts: Where each stretch begins.
         ends: Where it ends.
-        facts: The last four of `stretches_of`, ready to be broadcast.
+        facts: The last five of `stretches_of`, ready to be broadcast.
     """
-    low, high, from_low, from_high = facts
-    length = ends - starts
-    first, last = 1 / from_low, 1 / from_high
-    at_low, at_high = (starts <= low) & (from_low < 1), (ends >= high) & (from_high < 1)
-    along = torch.where(at_low, nodes**first, torch.where(at_high, 1 - (1 - nodes) ** last, nodes))
-    pace = torch.where(
-        at_low,
-        first * nodes ** (first - 1),
-        torch.where(at_high, last * (1 - nodes) ** (last - 1), torch.ones_like(nodes)),
-    )
-    return starts + length * along, length * pace
+    low, high, middle, from_low, from_high = facts
+    lower = (ends + starts) / 2 < middle
+    power = torch.where(lower, from_low, from_high)
+    near, far = (torch.where(lower, t - low, high - t).clamp(min=0) for t in (starts, ends))
+    first, last = near**power, far**power
+    along = first + (last - first) * nodes
+    distance = along ** (1 / power)
+    pace = along ** (1 / power - 1) / power * (last - first)
+    # Outside the support there is no mass, and any place will do.
+    inside, evenly = (starts >= low) & (ends <= high), starts + (ends - starts) * nodes
+    tau = torch.where(inside, torch.where(lower, low + distance, high - distance), evenly)
+    rest = torch.where(inside & ~lower, 1 - high + distance, 1 - tau)
+    return tau, rest, torch.where(inside, pace.abs(), ends - starts)

@@ -1,6 +1,6 @@
 """Scores of a confusion matrix, what is known about each of them, their algebra, and how to find one by name."""
 
-from scorewise.scores.base import Cells, Linearity, Score, ratio, root
+from scorewise.scores.base import Cells, Linearity, Score, parts, ratio, root
 from scorewise.scores.catalogue import (
     accuracy,
     balanced_accuracy,
@@ -47,6 +47,7 @@ __all__ = [
     "mcc",
     "names",
     "npv",
+    "parts",
     "precision",
     "ratio",
     "recall",

@@ -123,6 +123,12 @@ class _Combination:
         return torch.as_tensor(value + self.constant)
 
 
+def parts(score: Score) -> tuple[Score, ...]:
+    """The scores that a sum is made of; a score itself, if it is none."""
+    function = score.function
+    return tuple(part for _, part in function.terms) if isinstance(function, _Combination) else (score,)
+
+
 def _combine(terms: list[tuple[float, Score]], other: object) -> Score:
     constant = 0.0
     if isinstance(other, Score):

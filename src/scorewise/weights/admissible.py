@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -12,7 +12,7 @@ from scorewise._inputs import Batch, prepare
 from scorewise._values import number
 from scorewise.priors import ThresholdPrior, as_prior
 from scorewise.priors.base import tails
-from scorewise.weights.base import Chances, Product, Weight
+from scorewise.weights.base import Chances, Weight
 from scorewise.weights.custom import Custom, core_of
 
 _SAMPLES = 16
@@ -27,8 +27,9 @@ class Admissibility:
     Attributes:
         holds: Whether the weight is admissible.
         reason: Why not, or what was tried.
-        integration_error: By how much the expected errors move, relative to the largest, when a `Custom` is given twice
-            as many points; 0 for weights with a closed form. If it is not small, give it more.
+        integration_error: By how much the expected errors move, relative to the largest, when an integrated weight is
+            given twice as many points; 0 for weights with a closed form. If it is not small, give it more; a product
+            of others takes them from a factor ``Custom(lambda *_: 1.0, points=…)``.
     """
 
     holds: bool
@@ -63,6 +64,10 @@ def admissible(weight: Weight, prior: object = None) -> Admissibility:
     if not isinstance(weight, Weight):
         raise TypeError(f"admissible: expected a weight, saw {type(weight).__name__}.")
     prior = as_prior(prior)
+    if prior.batch_shape:
+        raise ValueError(
+            f"admissible: expected a prior for one label, saw parameters of shape {tuple(prior.batch_shape)}."
+        )
     weight._ready(prior)
     g = torch.Generator().manual_seed(0)
     predictions = torch.rand(_SAMPLES, generator=g, dtype=torch.float64) * 0.96 + 0.02
@@ -153,7 +158,7 @@ def _wrong_slope(errors: Callable[[Tensor], Tensor], predictions: Tensor, g: tor
         steps = h * torch.tensor([-2.0, -1.0, 1.0, 2.0], dtype=torch.float64)
         f = (errors(base[:, None] + direction[:, None] * steps).detach() * mix[..., None]).sum((0, 1))
         quotient = float((f[0] - 8 * f[1] + 8 * f[2] - f[3]) / (12 * h))  # of fourth order in h
-        if abs(slope - quotient) > 1e-4 * (1 + abs(quotient)):
+        if not abs(slope - quotient) <= 1e-4 * (1 + abs(quotient)):
             return (
                 f"autograd finds the derivative {slope:.6g} where the values change at a rate of {quotient:.6g}: is a "
                 "step of the function not differentiable, or detached?"
@@ -161,11 +166,14 @@ def _wrong_slope(errors: Callable[[Tensor], Tensor], predictions: Tensor, g: tor
     return ""
 
 
+def _one(tau: Tensor, *_: Tensor) -> Tensor:
+    return torch.ones_like(tau)
+
+
 def _doubled(weight: Weight) -> Weight:
-    """The same weight with twice as many points, where it is integrated."""
-    if isinstance(weight, Custom):
-        return replace(weight, points=2 * weight.points)
-    if isinstance(weight, Product):
-        parts = tuple(_doubled(part) for part in weight.weights)
-        return Product(parts) if any(a is not b for a, b in zip(parts, weight.weights, strict=True)) else weight
-    return weight
+    """The same weight with twice as many points, if it is integrated."""
+    cores = weight._cores()
+    points = [core.points for core in cores if isinstance(core, Custom)]
+    if not points and len(cores) < 2:
+        return weight
+    return weight * Custom(_one, points=2 * max([32, *points] if len(cores) > 1 else points))

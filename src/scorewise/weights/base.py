@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 from abc import ABC
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+import torch
 from torch import Tensor
 
 from scorewise._inputs import Batch
 from scorewise.priors import ThresholdPrior
-from scorewise.priors.stretches import tabulate
+from scorewise.priors.stretches import stretches_of
 
 Scale = float | Tensor
 """What multiplies a cell: one number, or one for each label."""
@@ -93,13 +95,16 @@ class Weight(ABC):
         ]
         return Product(tuple(parts))
 
+    __rmul__ = __mul__
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Product(Weight):
     """Several weights, multiplied.
 
     Parts that do not see the threshold multiply what the others cost on average. If two or more see it (Margin, Value,
-    Custom), their product is integrated over the threshold as a `Custom` is.
+    Custom), their product is integrated over the threshold as a `Custom` is, with the points of the `Custom` that has
+    most of them, at least 32.
 
     Example:
         >>> from scorewise.weights import ClassFrequency, Cost
@@ -137,10 +142,26 @@ class Product(Weight):
         for weight in self.weights:
             weight._ready(prior)
         if len(self._cores()) > 1:
-            tabulate(prior)
+            stretches_of(prior)
 
     def __repr__(self) -> str:
         return " * ".join(map(repr, self.weights))
+
+
+def transformed() -> bool:
+    """Whether the code is being compiled or is under torch.func, which refuse functions that keep things by hand."""
+    # PyTorch has no public way to ask for the latter.
+    return torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active()
+
+
+@contextlib.contextmanager
+def unchanged(name: str, given: Sequence[Tensor]) -> Iterator[None]:
+    """Raise if a function of the user's changes its arguments in place: others see them too."""
+    watched = [] if torch.compiler.is_compiling() else [t for t in given if not t.is_inference()]
+    before = [t._version for t in watched]
+    yield
+    if [t._version for t in watched] != before:
+        raise ValueError(f"{name} must not change its arguments in place; use steps that make new tensors.")
 
 
 def multiplied(one: Pair | None, other: Pair | None) -> Pair | None:

@@ -14,11 +14,11 @@ from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
 from scorewise._inputs import Batch
-from scorewise._values import is_number, number, shape_of
+from scorewise._values import is_number, is_whole, number, shape_of
 from scorewise.priors.base import ThresholdPrior, as_pair, gauss_legendre
-from scorewise.priors.stretches import spread_nodes, stretches_of, tabulate
+from scorewise.priors.stretches import spread_nodes, stretches_of
 from scorewise.priors.tables import Table
-from scorewise.weights.base import Chances, Pair, PointWeight, Weight
+from scorewise.weights.base import Chances, Pair, PointWeight, Weight, unchanged
 from scorewise.weights.windows import Windows
 
 _NUMBERS_AT_A_TIME = 1 << 24
@@ -31,8 +31,9 @@ class Custom(Weight):
     The integral is cut wherever an alarm of the window begins or ends, and where the prior's density changes its
     character. In each stretch the Gauss-Legendre rule is weighted by the density and scaled to the prior's own mass: it
     is exact for a weight that sees the threshold through alarms only, and converges fast for one that is smooth in it.
-    That is ``points`` evaluations for each stretch of each sample; where a closed form exists (the other weights and
-    their products), use that. Derivatives are exact as well, but there are none of second order.
+    That is ``points`` evaluations for each stretch of each sample; where a closed form exists (the other weights, and
+    products with one of Margin and Value at most), use that. Derivatives are exact as well, but there are none of
+    second order.
 
     Args:
         fn: ``fn(tau, targets, predictions, label_window, alarm_window)``, all float tensors: tau (n, P); targets and
@@ -40,8 +41,9 @@ class Custom(Weight):
             itself in the middle, and 0 where there is no sample. With several labels, n counts samples × labels.
             It returns weights, broadcastable to (n, P), made of differentiable steps; `admissible` checks that. They
             must be at least 0 where the sample is an error: label 0 and tau < prediction, or label 1 and tau not less.
-            What it does with each sample must not depend on the others: samples come in parts. Soft labels come as
-            they are.
+            What it does with each sample must not depend on the others, since samples come in parts, and its arguments
+            must not be changed in place. Soft labels come as they are. It is asked at thresholds that equal a
+            prediction of the window too, where the derivative is taken from.
         window: How many steps of time to see on each side.
         points: Points of the rule in each stretch.
 
@@ -68,8 +70,9 @@ class Custom(Weight):
             raise TypeError(f"Custom: fn must be a function, saw {type(self.fn).__name__}.")
         for name, least in (("window", 0), ("points", 1)):
             value = getattr(self, name)
-            if not isinstance(value, int) or isinstance(value, bool) or value < least:
+            if not is_whole(value) or value < least:
                 raise ValueError(f"Custom: {name} must be a whole number of at least {least}, saw {value!r}.")
+            object.__setattr__(self, name, int(value))
         object.__setattr__(self, "_rule", _rule(self.points))
 
     @property
@@ -81,13 +84,15 @@ class Custom(Weight):
         return (self,)
 
     def _ready(self, prior: ThresholdPrior) -> None:
-        tabulate(prior)
+        stretches_of(prior)
 
     def _errors(self, batch: Batch, chances: Chances) -> Pair:
         return integrate(self._at, self.window, self._rule, batch, chances)
 
     def _at(self, tau: Tensor, targets: Tensor, predictions: Tensor, labels: Tensor, alarms: Tensor) -> Tensor:
-        returned: Any = self.fn(tau, targets, predictions, labels, alarms)
+        given = (tau, targets, predictions, labels, alarms)
+        with unchanged("Custom: fn", given):
+            returned: Any = self.fn(*given)
         if not (returned.is_floating_point() if isinstance(returned, Tensor) else is_number(returned)):
             seen = returned.dtype if isinstance(returned, Tensor) else type(returned).__name__
             raise TypeError(f"Custom: fn must return a tensor of floating point numbers, saw {seen}.")
@@ -131,12 +136,9 @@ def _integrate_product(cores: tuple[Weight, ...], batch: Batch, chances: Chances
 
 
 def _rule(points: int) -> Table:
-    """Nodes on [0, 1] and masses of the Gauss-Legendre rule, and the two ends, without mass, for the derivatives."""
+    """Nodes on [0, 1] and masses of the Gauss-Legendre rule."""
     with contextlib.nullcontext() if torch.compiler.is_compiling() else torch.device("cpu"):
-        nodes, masses = gauss_legendre(points)
-        return Table(
-            [torch.cat([nodes.new_zeros(1), nodes, nodes.new_ones(1)]), torch.nn.functional.pad(masses, (1, 1))]
-        )
+        return Table(gauss_legendre(points))
 
 
 _DEFAULT_RULE = _rule(32)
@@ -144,6 +146,8 @@ _DEFAULT_RULE = _rule(32)
 
 def integrate(function: PointWeight, reach: int, rule: Table, batch: Batch, chances: Chances) -> Pair:
     """W_P and W_N of a weight that is given at single thresholds."""
+    if batch.targets.requires_grad:
+        raise ValueError("an integrated weight has no derivatives by the labels; pass targets.detach().")
     # A layout wants room for one step at least.
     windows = Windows(batch.targets, batch.timeline, max(reach, 1))
     laid = _lay(windows, batch, chances)
@@ -154,7 +158,7 @@ def integrate(function: PointWeight, reach: int, rule: Table, batch: Batch, chan
         part = functools.partial(_at_threshold, function, reach, windows, laid, tau)
         size = 2 * reach + 1
     else:
-        facts = stretches_of(chances.prior, laid.cdf)
+        facts = stretches_of(chances.prior).like(laid.cdf)
         nodes = rule.like(laid.cdf)
         part = functools.partial(_averaged, function, reach, nodes, windows, laid, (chances.prior, facts))
         size = (2 * reach + 1) * (2 * reach + 2 + len(facts[0])) * len(nodes[0])
@@ -257,11 +261,11 @@ def _averaged(  # noqa: PLR0917  # made by functools.partial
         masses = torch.where(cdf_ends[:-1] < 0.5, cdf_ends.diff(dim=0), -sf_ends.diff(dim=0)).clamp(min=0)
         edges = torch.cat([zero, values.clamp(0, 1), one])
         count = masses.shape[0]
-        tau, pace = spread_nodes(rule[0][:, None], edges[:-1, None], edges[1:, None], tuple(ends_of_prior))
+        tau, rest, pace = spread_nodes(rule[0][:, None], edges[:-1, None], edges[1:, None], tuple(ends_of_prior))
         # the prior's labels, if it has any, are its last axis
-        by_label = tau.reshape(count, points, *rows.shape).transpose(-1, -2)
-        density = prior.pdf(by_label).transpose(-1, -2).reshape(count, points, n)
-        parts = rule[1][:, None] * pace * torch.where(density.isfinite(), density, 0.0)
+        pair = (t.reshape(count, points, *rows.shape).transpose(-1, -2) for t in (tau, rest))
+        density = prior._pdf(*pair).transpose(-1, -2).reshape(count, points, n)
+        parts = rule[1][:, None] * torch.where(density.isfinite() & pace.isfinite(), density * pace, 0.0)
         whole = parts.sum(1, keepdim=True)
         # Scaled to the mass that the prior has there. Where the rule sees none of it, it is somewhere in the stretch.
         shares = torch.where(whole > 0, parts / torch.where(whole > 0, whole, 1.0), rule[1][:, None])
@@ -270,23 +274,33 @@ def _averaged(  # noqa: PLR0917  # made by functools.partial
         stretch = torch.arange(count, device=flat.device)[:, None, None]
         alarms = ((ranks >= stretch) & (laid.known[places] >= 0)).to(cdf.dtype)
         own = alarms[:, reach]
-        alarms = alarms.permute(2, 0, 1).repeat_interleave(points, 1)
-        matters = _matters(laid, flat, own.t().repeat_interleave(points, 1))
 
-    weight = function(
-        *(tau.reshape(count * points, n).t(), laid.y[flat, None], laid.probability[flat, None]),
-        *(laid.y[places].t()[:, None].expand_as(alarms), alarms),
-        matters=matters,
-    )
-    weight = weight.t().reshape(count, points, n)
-    inside = (weight * shares).sum(1)
+    def evaluated(tau: Tensor, alarms: Tensor, own: Tensor, *, only: Tensor | None = None) -> Tensor:
+        """The weight at (stretches, points, rows) thresholds, in stretches with the given alarms."""
+        stretches, inner = tau.shape[:2]
+        seen = alarms.permute(2, 0, 1).repeat_interleave(inner, 1)
+        matters = _matters(laid, flat, own.t().repeat_interleave(inner, 1))
+        if only is not None:
+            matters = matters & only.t().repeat_interleave(inner, 1)
+        at = tau.reshape(stretches * inner, n).t()
+        y, probability = laid.y[flat, None], laid.probability[flat, None]
+        # Where it does not matter the function is asked at a threshold where it might.
+        at = torch.where(matters, at, ((y > 0) + probability.detach()) / 2)
+        labels = laid.y[places].t()[:, None].expand_as(seen)
+        weight = function(at, y, probability, labels, seen, matters=matters)
+        return weight.t().reshape(stretches, inner, n)
+
+    inside = (evaluated(tau, alarms, own) * shares).sum(1)
     # By Leibniz' rule the integral also moves with its cuts, by the weight on one side less that on the other. These
-    # terms are 0, and their derivatives are what they are there for.
+    # terms are 0, and their derivatives are what they are there for. The prior's cuts do not move.
+    with torch.no_grad():
+        cut, movable = edges[1:-1, None], order < 2 * reach + 1
+        before = evaluated(cut, alarms[:-1], own[:-1], only=movable)[:, 0]
+        after = evaluated(cut, alarms[1:], own[1:], only=movable)[:, 0]
     moves = cdf - cdf.detach()
-    ends = weight.detach()
     out = []
     for on in (own, 1 - own):
-        steps = on[:-1] * ends[:-1, -1] - on[1:] * ends[1:, 0]
+        steps = on[:-1] * before - on[1:] * after
         out.append(((inside * on).sum(0) + (moves * steps).sum(0)).reshape(rows.shape))
     return out[0], out[1]
 
@@ -304,7 +318,7 @@ def _checked(function: PointWeight, *arguments: Tensor, matters: Tensor, strict:
         return weight
     if torch.compiler.is_compiling() or weight.device.type != "cpu":
         # Nothing is raised where that would make the host wait; a loss that is NaN is noticed.
-        return torch.where(weight >= 0, weight, math.nan)
+        return torch.where((weight >= 0) & weight.isfinite(), weight, math.nan)
     good = (weight >= 0) & weight.isfinite()
     if not bool(good.all()):
         bad = (~good).nonzero()
@@ -352,5 +366,6 @@ class _Final(torch.autograd.Function):
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:
         raise RuntimeError(
             "an integrated weight (Custom, or a product of two weights that see the threshold) has no second "
-            "derivatives. Cost, CrossEntropy, Margin, ClassFrequency, Value and their products have them."
+            "derivatives. Cost, CrossEntropy, Margin, ClassFrequency, Value, and products of these with one of Margin "
+            "and Value at most, have them."
         )

@@ -10,7 +10,7 @@ from torch import Tensor
 from scorewise._inputs import Batch
 from scorewise.priors import ThresholdPrior
 from scorewise.priors.base import as_pair
-from scorewise.priors.shortfall import shortfalls, tabulate
+from scorewise.priors.shortfall import integrate_once, shortfalls
 from scorewise.weights.base import Chances, Pair, Weight
 from scorewise.weights.samplewise import nonnegative
 
@@ -42,7 +42,7 @@ class Margin(Weight):
         return (self,)
 
     def _ready(self, prior: ThresholdPrior) -> None:
-        tabulate(prior)
+        integrate_once(prior)
 
     def _errors(self, batch: Batch, chances: Chances) -> Pair:
         x, from_logits = batch.predictions, batch.from_logits

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from scorewise._values import is_number
+from scorewise._values import is_number, is_whole
 
 PUBLISHED = (1 / 2, 1 / 3, 1 / 4)
 """The weights of the published value-weighted skill scores, which go with ``g="max"`` and ``isolated=2``.
@@ -18,7 +18,7 @@ Reference:
 def geometric(steps: int, ratio: float = 0.5) -> tuple[float, ...]:
     """ratio, ratio², ratio³, …: each step further away is worth the same share of the one before.
 
-    For ``g="prod"``, whose ω must sum to less than 1, any ratio up to 1/2 does.
+    For ``g="prod"``, whose ω must sum to less than 1, ratios below 1/2 do, and 1/2 up to 50 steps.
 
     Example:
         >>> geometric(3)
@@ -30,6 +30,8 @@ def geometric(steps: int, ratio: float = 0.5) -> tuple[float, ...]:
 
 def linear(steps: int, first: float = 0.5) -> tuple[float, ...]:
     """From ``first``, at a distance of one step, in equal steps down to 0 one step beyond the last.
+
+    They sum to first · (steps + 1) / 2, which for ``g="prod"`` must be less than 1.
 
     Example:
         >>> linear(2)
@@ -53,7 +55,7 @@ def half_life(steps: int, half_life: float, first: float = 0.5) -> tuple[float, 
 
 
 def _check(maker: str, steps: object, **share: object) -> None:
-    if not isinstance(steps, int) or isinstance(steps, bool) or steps < 1:
+    if not is_whole(steps) or steps < 1:
         raise ValueError(f"{maker}: steps must be a whole number of at least 1, saw {steps!r}.")
     for name, value in share.items():
         if not is_number(value) or not 0 <= value < 1:

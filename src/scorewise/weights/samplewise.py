@@ -78,7 +78,9 @@ class Cost(Weight):
     def optimal_threshold(self) -> float:
         """The threshold of least expected cost for calibrated probabilities (Elkan 2001)."""
         false_alarm, miss = self.fp - self.tn, self.fn - self.tp
-        if not (false_alarm >= 0 and miss >= 0 and false_alarm + miss > 0):
+        if false_alarm == miss == 0:
+            raise ValueError("Cost: every threshold costs the same, since errors cost no more than right decisions.")
+        if not (false_alarm >= 0 and miss >= 0):
             raise ValueError(
                 f"Cost: no threshold is best where a wrong decision costs less than the right one: fp="
                 f"{number(self.fp)} against tn={number(self.tn)}, fn={number(self.fn)} against tp={number(self.tp)}."
@@ -131,10 +133,10 @@ class CrossEntropy(Weight):
         x = batch.predictions
         if batch.from_logits:
             return _surprise(x), _surprise(-x)
-        # log(p) of a small p and log(1 - p) of a large one are cut off; where both are 0 the quotient tends to 1.
+        # Where numerator and denominator are 0 the quotient tends to 1.
         never, certain = x <= 0, x >= 1
         p = x.masked_fill(never | certain, 0.5)
-        if_negative, if_positive = -torch.log1p(-p) / p, -torch.log(p) / (1 - p)
+        if_negative, if_positive = -torch.log1p(-p) / p, -torch.log(p).clamp(min=-100) / (1 - p)
         return (
             if_negative.masked_fill(never, 1.0).masked_fill(certain, 100.0),
             if_positive.masked_fill(never, 100.0).masked_fill(certain, 1.0),

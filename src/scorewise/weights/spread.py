@@ -14,7 +14,9 @@ survive until the backward pass, and derivatives of every order are those of the
 
 from __future__ import annotations
 
+import itertools
 import math
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -23,8 +25,9 @@ import torch
 from torch import Tensor
 
 from scorewise._timeline import Timeline
-from scorewise._values import shape_of
+from scorewise._values import number, shape_of
 from scorewise.priors.base import widened
+from scorewise.weights.base import unchanged
 from scorewise.weights.windows import Neighbours, Windows
 
 SetFunction = Callable[[Tensor], Tensor]
@@ -177,7 +180,7 @@ def _set_shares(g: SetFunction, reach: int, misses: Misses) -> Shares:
     taken = before = torch.zeros_like(here, dtype=misses.dtype)
     for k in range(reach):
         alarms = alarms.scatter(1, order[k][:, None], 1.0)
-        worth = evaluate(g, alarms)
+        worth = worth_of(g, alarms)
         share = (worth - before) * _above(values[k], here, misses.dtype)
         yield there.gather(0, order[k][None])[0], share
         taken, before = taken + share, worth
@@ -229,25 +232,34 @@ def foreseen(terms: Terms, windows: Windows, events: Tensor, which: Tensor) -> T
             rows = windows.places(some)
             near = windows.around(rows)
             labels = torch.stack([laid[near.at(-lag)] for lag in range(1, terms.reach + 1)], -1)
-            worth[rows] = evaluate(terms.g, labels)
+            worth[rows] = worth_of(terms.g, labels)
     return worth - (terms.isolated - 1) * (1 - around) if terms.isolated > 1 else worth
 
 
-_FUNCTIONS: dict[str, SetFunction] = {}
+_FUNCTIONS: weakref.WeakValueDictionary[str, SetFunction] = weakref.WeakValueDictionary()
+_COUNTER = itertools.count()
 """Set functions by the name under which a compiled graph calls them: a graph holds names, not functions."""
 
 
 def register(g: SetFunction) -> str:
     """Keep a set function under a name that a compiled graph can hold."""
-    name = f"function {id(g)}"  # of an object that is kept from now on, so that no other can have it
+    name = f"function {next(_COUNTER)}"
     _FUNCTIONS[name] = g
     return name
 
 
-def evaluate(g: SetFunction, z: Tensor) -> Tensor:
-    """g of 0/1 vectors, checked to be one number each."""
-    worth: Any = g(z)
-    if not isinstance(worth, Tensor) or worth.shape != z.shape[:-1]:
-        seen = shape_of(worth) if isinstance(worth, Tensor) else type(worth).__name__
-        raise ValueError(f"Value: g must return a tensor of shape {shape_of(z[..., 0])} for {shape_of(z)}, saw {seen}.")
-    return worth.to(z.dtype)
+def worth_of(g: SetFunction, z: Tensor, *, checked: bool = True) -> Tensor:
+    """g of 0/1 vectors, checked to be one number in [0, 1) each; the latter where nobody has to wait for that."""
+    with unchanged("Value: g", (z,)):
+        returned: Any = g(z)
+    if not isinstance(returned, Tensor) or returned.shape != z.shape[:-1] or not returned.is_floating_point():
+        seen = f"{shape_of(returned)}, {returned.dtype}" if isinstance(returned, Tensor) else type(returned).__name__
+        raise ValueError(
+            f"Value: g must return floating point numbers of shape {shape_of(z[..., 0])} for {shape_of(z)}, saw {seen}."
+        )
+    worth: Tensor = returned.to(z.dtype)
+    if checked and z.device.type == "cpu" and not torch.compiler.is_compiling():
+        bad = ~((worth >= 0) & (worth < 1))
+        if bool(bad.any()):
+            raise ValueError(f"Value: g must be in [0, 1), saw {number(float(worth[bad][0].detach()))}.")
+    return worth

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -14,18 +15,18 @@ from scorewise._inputs import Batch
 from scorewise._timeline import Timeline
 from scorewise._values import as_tensor, describe, is_number, number, shape_of
 from scorewise.priors.tables import Table
-from scorewise.weights.base import Chances, Pair, Weight
+from scorewise.weights.base import Chances, Pair, Weight, transformed
 from scorewise.weights.spread import (
     Misses,
     SetFunction,
     Terms,
-    evaluate,
     foreseen,
     register,
     shares_of_misses,
     silenced,
     spread,
     spread_operator,
+    worth_of,
 )
 from scorewise.weights.windows import Windows
 
@@ -68,6 +69,10 @@ class Value(Weight):
     _omega: Table = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
+        with contextlib.nullcontext() if torch.compiler.is_compiling() else torch.device("cpu"):
+            self._set_up()
+
+    def _set_up(self) -> None:
         omega = as_tensor(self.omega, "Value: omega").detach().double().cpu()
         if omega.dim() != 1 or not omega.numel():
             raise ValueError(f"Value: omega must be a list of at least one number, saw the shape {shape_of(omega)}.")
@@ -94,7 +99,7 @@ class Value(Weight):
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Made anew, so that a function is registered in the process that it is loaded into.
-        return Value, (self.omega, self.g, self.isolated)
+        return type(self), (self.omega, self.g, self.isolated)
 
     @property
     def reach(self) -> int:
@@ -110,7 +115,7 @@ class Value(Weight):
             *(batch.predictions.detach(), batch.targets.detach(), batch.silent),
             *(amounts[0].detach(), amounts[1].detach(), timeline.order, timeline.steps),
         )
-        if torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active():
+        if transformed():
             a, r = spread_operator(*tensors, self.omega, self._name, float(self.isolated))
             return a, r
         with torch.no_grad():
@@ -140,7 +145,7 @@ class Value(Weight):
     def _worth(self, z: Tensor) -> Tensor:
         """g of 0/1 vectors."""
         if callable(self.g):
-            return evaluate(self.g, z)
+            return worth_of(self.g, z)
         worths = z * self._omega.like(z)[0]
         return worths.amax(-1) if self.g == "max" else worths.sum(-1)
 
@@ -154,7 +159,7 @@ def _check_set_function(g: SetFunction, steps: int) -> None:
         sets = torch.rand(4096, steps, generator=torch.Generator().manual_seed(1), device="cpu") < shares
         sets = torch.cat([torch.zeros(1, steps), torch.ones(1, steps), torch.eye(steps), sets])
     sets = sets.double().cpu()
-    worth = evaluate(g, sets).detach()
+    worth = worth_of(g, sets, checked=False).detach()
     if not float(worth[0]) == 0:
         raise ValueError(f"Value: g of no event or alarm must be 0, saw {number(float(worth[0]))}.")
     bad = ~((worth >= 0) & (worth < 1))
