@@ -251,3 +251,187 @@ def test_shown(weight):
     assert type(weight).__name__ in shown or " * " in shown
     assert "_terms" not in shown
     assert "_rule" not in shown
+
+
+@pytest.mark.parametrize("steps", [2, 64])
+def test_neither_is_one_kept_where_another_weight_or_a_cost_learns(steps):
+    n = 2000
+    z, y = torch.randn(n, generator=G).requires_grad_(), torch.arange(n) % 3 == 0
+    value = sw.weights.Value(sw.weights.linear(steps))
+    kept = []
+
+    def note(t):
+        kept.append(t.numel())
+        return t
+
+    with torch.autograd.graph.saved_tensors_hooks(note, lambda t: t):
+        sw.ScoreLoss("tss", weight=sw.weights.CrossEntropy() * value)(z, y)
+        sw.ScoreLoss("tss", weight=value)(z, y, costs=torch.rand(n, 2, generator=G).requires_grad_())
+    assert sum(kept) < 60 * n
+
+
+# ------------------------------------------------------------------- priors that are hard to integrate over
+
+
+HARD = {
+    "both-ends-infinite": sw.priors.Beta(0.5, 0.5),
+    "very-infinite": sw.priors.Beta(0.05, 0.05),
+    "infinite-and-steep": sw.priors.Beta(0.3, 20.0),
+    "kumaraswamy": sw.priors.Kumaraswamy(0.3, 4.0),
+    "kumaraswamy-high": sw.priors.Kumaraswamy(30.0, 0.2),
+    "mixture": sw.priors.Mixture([sw.priors.Uniform(0.1, 0.2), sw.priors.Beta(0.5, 2.0)], [0.5, 0.5]),
+    "narrow-normal": sw.priors.TruncatedNormal(0.5, 1e-4),
+    "narrow-beta": sw.priors.Beta(900.0, 900.0),
+    "narrow-cosine": sw.priors.RaisedCosine(0.5, 1e-4),
+    "narrow-triangle": sw.priors.Triangular(0.4999, 0.5, 0.5001),
+}
+
+
+@pytest.mark.parametrize("prior", HARD.values(), ids=HARD.keys())
+def test_an_integrated_margin_is_the_tabulated_one(prior):
+    # Two ways that share nothing: a table of the integrated cdf, and nodes weighted by the density.
+    p = torch.cat([torch.rand(40, dtype=torch.float64, generator=G), 0.5 + 1e-4 * torch.linspace(-2, 2, 21)])
+    y = torch.arange(len(p)) % 2
+    closed, custom = (
+        sw.expected_confusion_matrix(p, y, prior, weight).tensor()
+        for weight in (sw.weights.Margin(3.0), sw.weights.Custom(lambda tau, y, p, *_: 1 + 3 * (p - tau).abs()))
+    )
+    # 1e-10 for each of some thirty samples; the worst prior has most of its mass where 1 - p is below 1e-16
+    torch.testing.assert_close(custom, closed, rtol=0, atol=1e-8)
+
+
+@pytest.mark.parametrize("delta", [1e-2, 1e-4, 1e-6])
+@pytest.mark.parametrize("mu", [0.5, 0.4375, 0.3])
+def test_a_narrow_prior_s_margin(mu, delta):
+    # E(mu - threshold)₊ of a raised cosine around mu is delta (1/4 - 1/pi²); it is what Margin(1) adds to the cdf
+    prior, p = sw.priors.RaisedCosine(mu, delta), torch.tensor([mu], dtype=torch.float64)
+    matrix = sw.expected_confusion_matrix(p, torch.tensor([0]), prior, sw.weights.Margin(1))
+    assert float(matrix.fp - prior.cdf(p)) == pytest.approx(delta * (0.25 - 1 / torch.pi**2), abs=1e-15)
+
+
+# ------------------------------------------------------------------------------------ what users pass
+
+
+def test_group_ids_of_64_bits():
+    value = sw.weights.Value([0.5, 0.25])
+    p, y = torch.tensor([0.9, 0.2, 0.6, 0.1, 0.8, 0.3], dtype=torch.float64), torch.tensor([0, 1, 0, 1, 0, 1])
+    ids = [0, 6 * 10**18, -6 * 10**18] * 2  # their differences do not fit into 64 bits
+    far, near = (sw.expected_confusion_matrix(p, y, None, value, groups=g).tensor() for g in (ids, [0, 1, 2] * 2))
+    torch.testing.assert_close(far, near)
+    with pytest.raises(ValueError, match="index"):
+        sw.series.lags([0] * 6, 1, groups=ids)
+
+
+def test_times_of_64_bits():
+    value = sw.weights.Value([0.5])
+    ends = torch.tensor([-(2**63), 2**63 - 1])
+    matrix = sw.confusion_matrix(torch.tensor([1.0, 0.0]), torch.tensor([0, 1]), weight=value, times=ends)
+    assert (matrix.fp, matrix.fn) == (1, 1)  # too far apart to matter
+    with pytest.raises(ValueError, match="times must increase"):
+        sw.confusion_matrix(torch.tensor([1.0, 0.0]), torch.tensor([0, 1]), weight=value, times=ends.flip(0))
+
+
+def test_functions_that_change_their_arguments():
+    def g(z):
+        z.mul_(0.5)
+        return z.amax(-1)
+
+    with pytest.raises(ValueError, match="g must not change its arguments in place"):
+        sw.weights.Value([0.5, 0.25], g)
+    with pytest.raises(ValueError, match="fn must not change its arguments in place"):
+        sw.ScoreLoss("tss", weight=sw.weights.Custom(lambda tau, *_: tau.mul_(0) + 1))(LOGITS, TARGETS)
+
+
+def test_a_set_function_that_is_wrong_on_a_set_nobody_tried():
+    rare = torch.zeros(13, dtype=torch.float64)
+    rare[[0, 3, 4, 7, 11]] = 1
+
+    def g(z):
+        return 5.0 * (z == rare.to(z.dtype)).all(-1).to(z.dtype)
+
+    weight = sw.weights.Value([0.0] * 13, g)
+    y = torch.cat([torch.zeros(1), rare.float()])
+    with pytest.raises(ValueError, match=r"g must be in \[0, 1\), saw 5"):
+        sw.confusion_matrix(torch.ones(14), y, weight=weight)
+
+
+def test_a_function_without_a_derivative_at_the_threshold():
+    weight = sw.weights.Custom(lambda tau, y, p, *_: (p - tau).abs().sqrt())
+    assert value_and_gradient(sw.ScoreLoss("tss", weight=weight))[1].isfinite().all()
+    answer = sw.weights.admissible(weight)
+    assert not answer
+    assert "derivative" in answer.reason
+
+
+def test_a_weight_that_is_positive_for_errors_only():
+    weight = sw.weights.Custom(lambda tau, y, p, *_: torch.where(y > 0, tau - p, p - tau))
+    matrix = sw.expected_confusion_matrix(
+        torch.tensor([0.6, 0.3], dtype=torch.float64), torch.tensor([0, 1]), None, weight
+    )
+    assert float(matrix.fp) == pytest.approx(0.18, abs=1e-14)
+    assert float(matrix.fn) == pytest.approx(0.245, abs=1e-14)
+
+
+def test_a_diagonal_is_counted_by_an_equal_score():
+    weight = sw.weights.Cost.from_matrix([[0, 1], [20, 3]])
+    sw.ScoreLoss(weight.score, weight=copy.deepcopy(weight))
+    sw.ScoreLoss(0.5 * weight.score + 0.5 * sw.scores.tss, weight=weight)
+    with pytest.raises(ValueError, match="says what right decisions cost"):
+        sw.ScoreLoss("tss", weight=weight)
+
+
+def test_labels_that_learn_under_an_integrated_weight():
+    soft = TARGETS.double().requires_grad_()
+    with pytest.raises(ValueError, match=r"targets\.detach\(\)"):
+        sw.ScoreLoss("tss", weight=sw.weights.Custom(lambda tau, y, *_: 1 + y + 0 * tau))(LOGITS, soft)
+
+
+def test_a_masked_label_that_is_no_label():
+    labels = TARGETS.double()
+    labels[3] = -1
+    mask = torch.arange(N) != 3
+    sw.ScoreLoss("tss", weight=sw.weights.Cost())(LOGITS, labels, mask=mask)
+    with pytest.raises(ValueError, match="sees masked samples too: where they are unknown, pass NaN"):
+        sw.ScoreLoss("tss", weight=VALUE)(LOGITS, labels, mask=mask)
+
+
+@pytest.mark.parametrize(
+    ("call", "match"),
+    [
+        (lambda: 2 * sw.weights.Cost(), "a weight can be multiplied by a weight, saw int"),
+        (lambda: sw.confusion_matrix(torch.sigmoid(LOGITS), TARGETS, sw.weights.Cost()), "Pass it as weight="),
+        (lambda: sw.weights.Cost(0, 0).optimal_threshold, "every threshold costs the same"),
+        (
+            lambda: sw.weights.admissible(sw.weights.Margin(1), sw.priors.Beta(torch.ones(2), torch.ones(2))),
+            "a prior for one label",
+        ),
+        (
+            lambda: sw.ScoreLoss("tss")(LOGITS, TARGETS, groups=[None] * N),
+            f"groups must be known, but {N} of {N} are missing",
+        ),
+    ],
+)
+def test_messages(call, match):
+    with pytest.raises((ValueError, TypeError), match=match):
+        call()
+
+
+def test_numbers_and_ids_of_any_kind():
+    numpy = pytest.importorskip("numpy")
+    assert sw.weights.geometric(numpy.int64(2)) == (0.5, 0.25)
+    assert sw.weights.Custom(_smooth, window=numpy.int64(1)).window == 1
+    expected = value_and_gradient(sw.ScoreLoss("tss", weight=VALUE), groups=[i % 2 for i in range(N)])
+    for ids in ([("a", i % 2) for i in range(N)], [b"x" if i % 2 else b"y" for i in range(N)]):
+        torch.testing.assert_close(value_and_gradient(sw.ScoreLoss("tss", weight=VALUE), groups=ids), expected)
+    sw.ScoreLoss("tss", weight=VALUE)(LOGITS, TARGETS, times=list(numpy.arange(N)))
+
+
+def test_a_default_device_without_data():
+    with torch.device("meta"):
+        weight = sw.weights.Value([0.5, 0.25], _half_of_all)
+        custom = sw.weights.Custom(_smooth)
+    torch.testing.assert_close(
+        value_and_gradient(sw.ScoreLoss("tss", weight=weight)),
+        value_and_gradient(sw.ScoreLoss("tss", weight=sw.weights.Value([0.5, 0.25], _half_of_all))),
+    )
+    assert custom.points == 32

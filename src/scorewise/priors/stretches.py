@@ -10,7 +10,7 @@ from scorewise.priors.tables import Table
 
 
 def stretches_of(prior: ThresholdPrior) -> Table:
-    """Cuts, their cdf and sf; then the support's ends, the median, and the powers at both ends, each with labels last.
+    """Cuts, their cdf and sf; then the support's ends and middle, and the powers at both ends, each with labels last.
 
     Towards an end the prior's mass grows as some power of the distance. A power below 1 is an infinite density; others
     are given as 1, since nothing has to be done about them.
@@ -19,11 +19,8 @@ def stretches_of(prior: ThresholdPrior) -> Table:
 
 
 def _table(prior: ThresholdPrior) -> Table:
-    cuts = prior._cuts()
     low, high = (end.expand(prior.batch_shape) for end in prior._constants.values[:2])
-    # Ends of [0, 1] are there in any case.
-    cuts = cuts[((cuts > 0) & (cuts < 1)).reshape(len(cuts), -1).any(1)]
-    middle = prior.icdf(torch.full_like(low, 0.5))
+    middle = (low + high) / 2
     powers = []
     for end, side in ((low, 0), (1 - high, 1)):
         # At 0 and 1 the distance can be as small as it takes to see nothing but the power.
@@ -32,6 +29,11 @@ def _table(prior: ThresholdPrior) -> Table:
         pair = (near, 1 - near) if side == 0 else (1 - near, near)
         power = h * prior._pdf(*pair) / prior._tails(*pair)[side]
         powers.append(torch.where(power < 0.99, power.clamp(min=1e-3), 1.0))  # NaN is not below
+    cuts = prior._cuts()
+    if any(bool((power < 1).any()) for power in powers):
+        cuts = torch.cat([cuts, middle[None]])
+    # Ends of [0, 1] are there in any case.
+    cuts = cuts[((cuts > 0) & (cuts < 1)).reshape(len(cuts), -1).any(1)]
     return Table([cuts, prior.cdf(cuts), prior.sf(cuts), low, high, middle, *powers])
 
 
@@ -40,7 +42,7 @@ def spread_nodes(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Thresholds along stretches, 1 less them, and how densely they lie: the derivative of the threshold by the node.
 
-    On each side of the median they are even in that power of the distance from the support's end in which the mass is.
+    On each side of the middle they are even in that power of the distance from the support's end in which the mass is.
 
     Args:
         nodes: Nodes in [0, 1], ready to be broadcast.

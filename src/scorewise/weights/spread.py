@@ -144,6 +144,55 @@ def shares_of_misses(terms: Terms, misses: Misses) -> Shares:
         yield from _record_shares([(lag, extra) for lag in lags], extra, misses)
 
 
+def cost_of_misses(terms: Terms, misses: Misses, sf: Tensor) -> Tensor:
+    """W_N of each miss, Σ share · sf[place], differentiable in ``sf``, which is laid out as the predictions are."""
+    if torch.compiler.is_compiling():
+        return torch.stack([share * sf[place] for place, share in shares_of_misses(terms, misses)]).sum(0)
+    gathered: Callable[..., Tensor] = _Gathered.apply
+    return gathered(sf, terms, misses)
+
+
+class _Gathered(torch.autograd.Function):
+    """What misses cost. The shares are found again for the backward pass, rather than kept for every lag."""
+
+    @staticmethod
+    def forward(sf: Tensor, terms: Terms, misses: Misses) -> Tensor:
+        cost = torch.zeros_like(misses.rows, dtype=sf.dtype)
+        for place, share in shares_of_misses(terms, misses):
+            cost += share * sf[place]
+        return cost
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, Terms, Misses], output: Tensor) -> None:
+        sf, ctx.terms, ctx.misses = inputs
+        ctx.size = sf.shape[0]
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None]:
+        scattered: Callable[..., Tensor] = _Scattered.apply
+        return scattered(grads[0], ctx.terms, ctx.misses, ctx.size), None, None
+
+
+class _Scattered(torch.autograd.Function):
+    """The transpose of `_Gathered`."""
+
+    @staticmethod
+    def forward(cost: Tensor, terms: Terms, misses: Misses, size: int) -> Tensor:
+        sf = cost.new_zeros(size)
+        for place, share in shares_of_misses(terms, misses):
+            sf.scatter_add_(0, place, share * cost)
+        return sf
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, Terms, Misses, int], output: Tensor) -> None:
+        _, ctx.terms, ctx.misses, _ = inputs
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None, None]:
+        gathered: Callable[..., Tensor] = _Gathered.apply
+        return gathered(grads[0], ctx.terms, ctx.misses), None, None, None
+
+
 def _record_shares(lags: list[tuple[int, float]], own: float, misses: Misses) -> Shares:
     """As the threshold falls below one running maximum after another, a miss is worth one worth after another."""
     best, records = misses.x[misses.rows], []

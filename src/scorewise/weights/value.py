@@ -20,9 +20,9 @@ from scorewise.weights.spread import (
     Misses,
     SetFunction,
     Terms,
+    cost_of_misses,
     foreseen,
     register,
-    shares_of_misses,
     silenced,
     spread,
     spread_operator,
@@ -129,11 +129,9 @@ class Value(Weight):
             which = windows.marked(events)
             if_false_alarm = 1 - windows.lift(foreseen(self._terms, windows, events, which))
             rows = windows.places(which)
-            shares = list(shares_of_misses(self._terms, Misses(x, windows.around(rows), rows, chances.sf.dtype)))
-        sf = windows.lay(chances.sf, 1.0)
-        missed = torch.stack([share * sf[index] for index, share in shares]).sum(0)
-        everywhere = torch.zeros_like(sf).index_copy(0, rows, missed.to(sf.dtype))
-        return if_false_alarm * chances.cdf, windows.lift(everywhere)
+            misses = Misses(x, windows.around(rows), rows, chances.sf.dtype)
+        missed = cost_of_misses(self._terms, misses, windows.lay(chances.sf, 1.0))
+        return if_false_alarm * chances.cdf, windows.lift(windows.blank(missed).index_copy(0, rows, missed))
 
     def _at(self, tau: Tensor, targets: Tensor, predictions: Tensor, labels: Tensor, alarms: Tensor) -> Tensor:
         T = self.reach
