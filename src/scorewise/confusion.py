@@ -303,17 +303,22 @@ def _plan(batch: Batch, weight: Weight | None) -> _Plan:
     if factors is None and core is None:
         return _Plan(scales, None, None, learns)
 
-    if_positive = y if count is None else y * count
-    # for 0/1 labels the difference is exact
-    if_negative = 1 - y if count is None else count - if_positive
-    amounts = if_negative, if_positive
-    if factors is not None:
-        amounts = if_negative * factors[0], if_positive * factors[1]
-        learns = learns or any(factor.requires_grad for factor in factors)
     # A part that sees the threshold through alarms only has coefficients too, unless they are to be differentiated.
     cores = () if weight is None else weight._cores()
-    spread = cores[0]._spread(batch, amounts) if len(cores) == 1 and not learns else None
-    return _Plan(scales, amounts, core, learns) if spread is None else _Plan(scales, spread, None, learns)
+    learns = learns or (factors is not None and any(factor.requires_grad for factor in factors))
+    spreads = len(cores) == 1 and not learns
+    amounts = None
+    if not (spreads and count is None and factors is None):
+        if_positive = y if count is None else y * count
+        # for 0/1 labels the difference is exact
+        if_negative = 1 - y if count is None else count - if_positive
+        amounts = if_negative, if_positive
+        if factors is not None:
+            amounts = if_negative * factors[0], if_positive * factors[1]
+    spread = cores[0]._spread(batch, amounts) if spreads else None
+    if spread is not None:
+        return _Plan(scales, spread, None, learns)
+    return _Plan(scales, (1 - y, y) if amounts is None else amounts, core, learns)
 
 
 def _cells(batch: Batch, plan: _Plan, chances: Chances) -> Tally:

@@ -60,11 +60,11 @@ class Weight(ABC):
         """What multiplies each sample, whatever the threshold."""
         return None
 
-    def _spread(self, batch: Batch, amounts: Pair) -> Pair | None:
+    def _spread(self, batch: Batch, amounts: Pair | None) -> Pair | None:
         """Coefficients a and r with wFP = Σ a·1{alarm} and wFN = Σ r·1{no alarm}, at every threshold.
 
         Only weights that see the threshold through alarms alone have them: between two neighbouring predictions nothing
-        of theirs changes. ``amounts`` are what an ordinary error of each sample counts.
+        of theirs changes. ``amounts`` are what an ordinary error of each sample counts; None: 1 - y and y.
         """
         return None
 

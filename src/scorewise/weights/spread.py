@@ -54,31 +54,36 @@ def silenced(x: Tensor, silent: Tensor | None) -> Tensor:
     return x if silent is None else x.masked_fill(silent, -math.inf)
 
 
-def spread(  # noqa: PLR0917  # the operator's arguments, in its order
-    terms: Terms,
-    x: Tensor,
-    y: Tensor,
-    silent: Tensor | None,
-    for_fp: Tensor,
-    for_fn: Tensor,
-    order: Tensor | None,
-    steps: Tensor | None,
+def spread(  # noqa: PLR0917  # a batch, taken apart
+    terms: Terms, x: Tensor, y: Tensor, silent: Tensor | None, timeline: Timeline, amounts: tuple[Tensor, Tensor] | None
 ) -> tuple[Tensor, Tensor]:
     """The coefficients of `Weight._spread`: a of each sample as a false positive, r as what misses wait for."""
-    windows = Windows(y, Timeline(order, steps), terms.reach)
+    windows = Windows(y, timeline, terms.reach)
     laid = windows.lay(silenced(x, silent), -math.inf)
-    events, amounts = windows.flat(y), windows.flat(for_fn)
+    events = windows.flat(y)
     which = windows.marked(events)
-    missed = windows.blank(amounts)
+    worth = foreseen(terms, windows, events, which)
+    if amounts is None and not windows.picks:
+        amounts = 1 - y, y
+    amount = None if amounts is None else windows.flat(amounts[1])
+    dtype = y.dtype if amount is None else amount.dtype
+    missed = windows.blank(y if amount is None else amount)
     for some in windows.blocks(which):
-        rows, amount = windows.places(some), amounts[some]
-        around = Misses(laid, windows.around(rows), rows, amounts.dtype)
-        for index, share in shares_of_misses(terms, around):
-            missed.scatter_add_(0, index, share * amount)
-    worth = windows.lift(foreseen(terms, windows, events, which))
-    # amount · (1 - worth), in the place of the latter where that has room
-    out = worth if worth.dtype == for_fp.dtype else None
-    return torch.addcmul(for_fp, for_fp, worth, value=-1, out=out), windows.lift(missed)
+        rows = windows.places(some)
+        own = None if amount is None else amount[some]
+        for place, share in shares_of_misses(terms, Misses(laid, windows.around(rows), rows, dtype)):
+            missed.scatter_add_(0, place, share if own is None else share * own)
+
+    if amounts is None:
+        # 1 - worth, and 0 for events, which are no false positives
+        worth.index_fill_(0, windows.places(which), 1.0)
+        a = windows.lift(worth.neg_().add_(1))
+    else:
+        # amount · (1 - worth), in the place of the latter where that has room
+        lifted = windows.lift(worth)
+        out = lifted if lifted.dtype == amounts[0].dtype else None
+        a = torch.addcmul(amounts[0], amounts[0], lifted, value=-1, out=out)
+    return a, windows.lift(missed)
 
 
 # Which rows there are depends on the labels, and the compiler wants shapes that do not depend on values: to a graph all
@@ -103,7 +108,7 @@ def spread_operator(  # noqa: PLR0917  # an operator's arguments
 ) -> tuple[Tensor, Tensor]:
     """`spread`, as one operator of PyTorch."""
     terms = Terms(omega, g if g in {"max", "prod"} else _FUNCTIONS[g], isolated)  # type: ignore[arg-type]  # narrowed
-    a, r = spread(terms, x, y, silent, for_fp, for_fn, order, steps)
+    a, r = spread(terms, x, y, silent, Timeline(order, steps), (for_fp, for_fn))
     # An operator's results must be tensors of their own, and laid out as the fake ones below.
     return a.contiguous(), r.clone(memory_format=torch.contiguous_format)
 

@@ -109,17 +109,18 @@ class Value(Weight):
     def _cores(self) -> tuple[Weight, ...]:
         return (self,)
 
-    def _spread(self, batch: Batch, amounts: Pair) -> Pair:
+    def _spread(self, batch: Batch, amounts: Pair | None) -> Pair:
         timeline = batch.timeline or Timeline(None, None)
-        tensors = (
-            *(batch.predictions.detach(), batch.targets.detach(), batch.silent),
-            *(amounts[0].detach(), amounts[1].detach(), timeline.order, timeline.steps),
-        )
+        x, y = batch.predictions.detach(), batch.targets.detach()
         if transformed():
-            a, r = spread_operator(*tensors, self.omega, self._name, float(self.isolated))
+            for_fp, for_fn = (1 - y, y) if amounts is None else (amounts[0].detach(), amounts[1].detach())
+            a, r = spread_operator(
+                *(x, y, batch.silent, for_fp, for_fn, timeline.order, timeline.steps),
+                *(self.omega, self._name, float(self.isolated)),
+            )
             return a, r
         with torch.no_grad():
-            return spread(self._terms, *tensors)
+            return spread(self._terms, x, y, batch.silent, timeline, amounts)
 
     def _errors(self, batch: Batch, chances: Chances) -> Pair:
         with torch.no_grad():
