@@ -62,7 +62,7 @@ def spread(  # noqa: PLR0917  # a batch, taken apart
     laid = windows.lay(silenced(x, silent), -math.inf)
     events = windows.flat(y)
     which = windows.marked(events)
-    worth = foreseen(terms, windows, events, which)
+    foresight = Foresight(terms, windows, events, which)
     if amounts is None and not windows.picks:
         amounts = 1 - y, y
     amount = None if amounts is None else windows.flat(amounts[1])
@@ -70,10 +70,12 @@ def spread(  # noqa: PLR0917  # a batch, taken apart
     missed = windows.blank(y if amount is None else amount)
     for some in windows.blocks(which):
         rows = windows.places(some)
-        own = None if amount is None else amount[some]
-        for place, share in shares_of_misses(terms, Misses(laid, windows.around(rows), rows, dtype)):
+        near, own = windows.around(rows), None if amount is None else amount[some]
+        foresight.add(near, events[some])
+        for place, share in shares_of_misses(terms, Misses(laid, near, rows, dtype)):
             missed.scatter_add_(0, place, share if own is None else share * own)
 
+    worth = foresight.worth()
     if amounts is None:
         # 1 - worth, and 0 for events, which are no false positives
         worth.index_fill_(0, windows.places(which), 1.0)
@@ -249,45 +251,55 @@ def _above(value: Tensor, least: Tensor, dtype: torch.dtype) -> Tensor:
     return torch.gt(value, least, out=torch.empty_like(value, dtype=dtype))
 
 
-def foreseen(terms: Terms, windows: Windows, events: Tensor, which: Tensor) -> Tensor:
-    """g of the labels to come, less what being isolated adds: 1 - w of each sample as a false positive, laid out.
+class Foresight:
+    """g of the labels to come, less what being isolated adds: 1 - w of each sample as a false positive.
 
     Args:
         terms: The weight.
         windows: The order in time.
         events: The labels, flat.
-        which: The samples that are events, or more of them.
+        which: The samples that are events, or more of them; all of them have to be passed to `add` as well.
     """
-    worth = windows.blank(events)
-    coming = windows.blank(events) if callable(terms.g) else worth
-    around = windows.blank(events) if terms.isolated > 1 else worth
-    if terms.g == "max" and terms.isolated == 1 and windows.picks and windows.ticks is None:
-        # As below, but four times as fast: what is worth more is written later.
-        rows = windows.places(which)
-        for lag, omega in sorted(enumerate(terms.omega, 1), key=lambda pair: pair[1]):
-            worth.index_fill_(0, rows - lag, omega)
-        return worth
-    for some in windows.blocks(which):
-        near, event = windows.around(windows.places(some)), events[some]
-        for lag, omega in enumerate(terms.omega, 1):
+
+    def __init__(self, terms: Terms, windows: Windows, events: Tensor, which: Tensor) -> None:
+        self._terms, self._windows, self._events, self._which = terms, windows, events, which
+        self._worth = windows.blank(events)
+        self._coming = windows.blank(events) if callable(terms.g) else self._worth
+        self._around = windows.blank(events) if terms.isolated > 1 else self._worth
+        # Four times as fast: what is worth more is written later. That takes all events at once.
+        self._at_once = terms.g == "max" and terms.isolated == 1 and windows.picks and windows.ticks is None
+
+    def add(self, near: Neighbours, event: Tensor) -> None:
+        """Tell the neighbours of some samples, of which ``event`` says whether they are events."""
+        if self._at_once:
+            return
+        for lag, omega in enumerate(self._terms.omega, 1):
             before = near.at(lag)  # to whom the event is still to come
-            if callable(terms.g):
-                coming.scatter_reduce_(0, before, event, "amax")
-            elif terms.g == "max":
-                worth.scatter_reduce_(0, before, event * omega, "amax")
+            if callable(self._terms.g):
+                self._coming.scatter_reduce_(0, before, event, "amax")
+            elif self._terms.g == "max":
+                self._worth.scatter_reduce_(0, before, event * omega, "amax")
             else:
-                worth.scatter_add_(0, before, event * omega)
-            if terms.isolated > 1:
+                self._worth.scatter_add_(0, before, event * omega)
+            if self._terms.isolated > 1:
                 for there in (before, near.at(-lag)):
-                    around.scatter_reduce_(0, there, event, "amax")
-    if callable(terms.g):
-        laid = windows.padded(events, 0.0)
-        for some in windows.blocks(windows.marked(windows.strip(coming))):
-            rows = windows.places(some)
-            near = windows.around(rows)
-            labels = torch.stack([laid[near.at(-lag)] for lag in range(1, terms.reach + 1)], -1)
-            worth[rows] = worth_of(terms.g, labels)
-    return worth - (terms.isolated - 1) * (1 - around) if terms.isolated > 1 else worth
+                    self._around.scatter_reduce_(0, there, event, "amax")
+
+    def worth(self) -> Tensor:
+        """What was asked for, laid out, once all events were added."""
+        terms, windows, worth = self._terms, self._windows, self._worth
+        if self._at_once:
+            rows = windows.places(self._which)
+            for lag, omega in sorted(enumerate(terms.omega, 1), key=lambda pair: pair[1]):
+                worth.index_fill_(0, rows - lag, omega)
+        if callable(terms.g):
+            laid = windows.padded(self._events, 0.0)
+            for some in windows.blocks(windows.marked(windows.strip(self._coming))):
+                rows = windows.places(some)
+                near = windows.around(rows)
+                labels = torch.stack([laid[near.at(-lag)] for lag in range(1, terms.reach + 1)], -1)
+                worth[rows] = worth_of(terms.g, labels)
+        return worth - (terms.isolated - 1) * (1 - self._around) if terms.isolated > 1 else worth
 
 
 _FUNCTIONS: weakref.WeakValueDictionary[str, SetFunction] = weakref.WeakValueDictionary()

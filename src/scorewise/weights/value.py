@@ -17,11 +17,11 @@ from scorewise._values import as_tensor, describe, is_number, number, shape_of
 from scorewise.priors.tables import Table
 from scorewise.weights.base import Chances, Pair, Weight, transformed
 from scorewise.weights.spread import (
+    Foresight,
     Misses,
     SetFunction,
     Terms,
     cost_of_misses,
-    foreseen,
     register,
     silenced,
     spread,
@@ -128,9 +128,12 @@ class Value(Weight):
             x = windows.lay(silenced(batch.predictions.detach(), batch.silent), -math.inf)
             events = windows.flat(batch.targets.detach())
             which = windows.marked(events)
-            if_false_alarm = 1 - windows.lift(foreseen(self._terms, windows, events, which))
             rows = windows.places(which)
-            misses = Misses(x, windows.around(rows), rows, chances.sf.dtype)
+            near = windows.around(rows)
+            foresight = Foresight(self._terms, windows, events, which)
+            foresight.add(near, events[which])
+            if_false_alarm = 1 - windows.lift(foresight.worth())
+            misses = Misses(x, near, rows, chances.sf.dtype)
         missed = cost_of_misses(self._terms, misses, windows.lay(chances.sf, 1.0))
         return if_false_alarm * chances.cdf, windows.lift(windows.blank(missed).index_copy(0, rows, missed))
 
