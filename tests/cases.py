@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import mpmath
 import torch
 
-from scorewise import priors
+from scorewise import priors, weights
 
 
 @dataclass(frozen=True)
@@ -112,3 +112,31 @@ ALL_PRIORS = [
     PriorCase("density", priors.Density(_hill), lambda t: mpmath.exp(-8 * (t - 0.3) ** 2)),
     PriorCase("density-jump", priors.Density(_stairs, breaks=[0.25]), lambda t: (1 if t < 0.25 else 3) + t, (0.25,)),
 ]
+
+
+def half_of_all(z):
+    return 0.5 * z.mean(-1)
+
+
+def smooth_weight(tau, targets, predictions, label_window, alarm_window):
+    return 1 + (predictions - tau) ** 2 + alarm_window.sum(-1) * targets
+
+
+# Every kind of weight, for tests that compare one way to it with another; weights with oracles: tests/weight_oracles.py.
+_VALUE = weights.Value([0.5, 0.25, 0.1])
+CLOSED_WEIGHTS = {
+    "cost": weights.Cost(2.0, 5.0),
+    "cross-entropy": weights.CrossEntropy(1.0, 3.0),
+    "margin": weights.Margin(1.5),
+    "class-frequency": weights.ClassFrequency(),
+    "value": _VALUE,
+    "value-unordered-isolated": weights.Value([0.1, 0.5, 0.3], isolated=2.0),
+    "value-prod": weights.Value([0.1, 0.5, 0.3], "prod", isolated=2.0),
+    "value-any": weights.Value([0.0] * 3, half_of_all),
+    "cross-entropy*value": weights.CrossEntropy() * _VALUE,
+}
+INTEGRATED_WEIGHTS = {
+    "custom": weights.Custom(smooth_weight, window=1, points=4),
+    "margin*value": weights.Margin(1.0) * _VALUE,
+}
+EVERY_WEIGHT = CLOSED_WEIGHTS | INTEGRATED_WEIGHTS

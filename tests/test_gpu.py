@@ -4,7 +4,7 @@ import pytest
 import torch
 
 import scorewise as sw
-from tests.cases import ALL_PRIORS
+from tests.cases import ALL_PRIORS, EVERY_WEIGHT
 
 pytestmark = [
     pytest.mark.gpu,
@@ -199,25 +199,8 @@ def test_a_loss_in_a_captured_graph():
     torch.testing.assert_close(value.cpu(), loss(z.cpu(), y.cpu()))
 
 
-def _pairs_of_alarms(tau, targets, predictions, label_window, alarm_window):
-    return 1 + (predictions - tau) ** 2 + 0.5 * alarm_window[..., 0]
-
-
-VALUE = sw.weights.Value(sw.weights.geometric(3))
-WEIGHTS = {
-    "cost": sw.weights.Cost(2.0, 5.0),
-    "cross-entropy": sw.weights.CrossEntropy(1.0, 3.0),
-    "margin": sw.weights.Margin(1.5),
-    "class-frequency": sw.weights.ClassFrequency(),
-    "value": VALUE,
-    "value-unordered-isolated": sw.weights.Value([0.1, 0.5, 0.3], isolated=2.0),
-    "value-prod": sw.weights.Value([0.1, 0.5, 0.3], "prod", isolated=2.0),
-    "value-any": sw.weights.Value([0.0] * 3, lambda z: 0.9 * z.mean(-1) ** 2),
-    "custom": sw.weights.Custom(_pairs_of_alarms, window=1, points=4),
-    "cross-entropy*value": sw.weights.CrossEntropy() * VALUE,
-    "margin*value": sw.weights.Margin(1.0) * VALUE,
-}
-each_weight = pytest.mark.parametrize("weight", WEIGHTS.values(), ids=WEIGHTS.keys())
+VALUE = EVERY_WEIGHT["value"]
+each_weight = pytest.mark.parametrize("weight", EVERY_WEIGHT.values(), ids=EVERY_WEIGHT.keys())
 
 
 def with_everything(n, labels=None):

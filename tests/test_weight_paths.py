@@ -8,38 +8,16 @@ import torch
 
 import scorewise as sw
 from scorewise.weights.spread import spread_operator
+from tests.cases import CLOSED_WEIGHTS, EVERY_WEIGHT, INTEGRATED_WEIGHTS, half_of_all, smooth_weight
+
+VALUE = EVERY_WEIGHT["value"]
 
 
-def _half_of_all(z):
-    return 0.5 * z.mean(-1)
-
-
-def _smooth(tau, targets, predictions, label_window, alarm_window):
-    return 1 + (predictions - tau) ** 2 + alarm_window.sum(-1) * targets
-
-
-VALUE = sw.weights.Value([0.5, 0.25, 0.1])
-CLOSED = {
-    "cost": sw.weights.Cost(2.0, 5.0),
-    "cross-entropy": sw.weights.CrossEntropy(1.0, 3.0),
-    "margin": sw.weights.Margin(1.5),
-    "class-frequency": sw.weights.ClassFrequency(),
-    "value": VALUE,
-    "value-unordered-isolated": sw.weights.Value([0.1, 0.5, 0.3], isolated=2.0),
-    "value-prod": sw.weights.Value([0.1, 0.5, 0.3], "prod", isolated=2.0),
-    "value-any": sw.weights.Value([0.0] * 3, _half_of_all),
-    "cross-entropy*value": sw.weights.CrossEntropy() * VALUE,
-}
-INTEGRATED = {
-    "custom": sw.weights.Custom(_smooth, window=1, points=4),
-    "margin*value": sw.weights.Margin(1.0) * VALUE,
-}
-EVERY = CLOSED | INTEGRATED
-each_weight = pytest.mark.parametrize("weight", EVERY.values(), ids=EVERY.keys())
+each_weight = pytest.mark.parametrize("weight", EVERY_WEIGHT.values(), ids=EVERY_WEIGHT.keys())
 each_value = pytest.mark.parametrize(
     "weight",
-    [w for name, w in EVERY.items() if name.startswith("value")],
-    ids=[n for n in EVERY if n.startswith("value")],
+    [w for name, w in EVERY_WEIGHT.items() if name.startswith("value")],
+    ids=[n for n in EVERY_WEIGHT if n.startswith("value")],
 )
 
 N = 60
@@ -77,7 +55,7 @@ def test_compiled(weight, arguments):
 @pytest.mark.parametrize("name", ["value", "value-any"])
 def test_inductor(name):
     torch.compiler.reset()
-    loss = sw.ScoreLoss("tss", prior=sw.priors.Beta(2.0, 3.0), weight=EVERY[name])
+    loss = sw.ScoreLoss("tss", prior=sw.priors.Beta(2.0, 3.0), weight=EVERY_WEIGHT[name])
     compiled = torch.compile(loss, fullgraph=True)
     torch.testing.assert_close(value_and_gradient(compiled, **MORE), value_and_gradient(loss, **MORE))
 
@@ -122,7 +100,7 @@ def test_an_unknown_integral_in_a_compiled_graph():
         torch.compile(matrix, fullgraph=True, backend="aot_eager")(torch.sigmoid(LOGITS))
 
 
-@pytest.mark.parametrize("g", ["max", "prod", VALUE.__class__([0.0] * 3, _half_of_all)._name])
+@pytest.mark.parametrize("g", ["max", "prod", VALUE.__class__([0.0] * 3, half_of_all)._name])
 @pytest.mark.parametrize("silent", [None, torch.rand(N, generator=G) < 0.2], ids=["known", "silent"])
 def test_the_operator_keeps_pytorch_s_rules(g, silent):
     y = TARGETS.double()
@@ -163,13 +141,13 @@ def test_torch_func(weight):
     torch.testing.assert_close(grad, value_and_gradient(loss, **MORE)[1])
 
 
-@pytest.mark.parametrize("weight", CLOSED.values(), ids=CLOSED.keys())
+@pytest.mark.parametrize("weight", CLOSED_WEIGHTS.values(), ids=CLOSED_WEIGHTS.keys())
 def test_second_derivatives(weight):
     loss = sw.ScoreLoss("hss", prior=sw.priors.Beta(2.0, 3.0), weight=weight)
     assert torch.autograd.gradgradcheck(lambda z: loss(z, TARGETS, **MORE), LOGITS.clone().requires_grad_())
 
 
-@pytest.mark.parametrize("weight", INTEGRATED.values(), ids=INTEGRATED.keys())
+@pytest.mark.parametrize("weight", INTEGRATED_WEIGHTS.values(), ids=INTEGRATED_WEIGHTS.keys())
 def test_integrated_weights_say_that_they_have_no_second_derivatives(weight):
     z = LOGITS.clone().requires_grad_()
     (grad,) = torch.autograd.grad(sw.ScoreLoss("tss", weight=weight)(z, TARGETS), z, create_graph=True)
@@ -183,7 +161,7 @@ def test_integrated_weights_say_that_they_have_no_second_derivatives(weight):
 @each_value
 @pytest.mark.parametrize("steps", [1, 64])
 def test_no_window_is_kept_for_the_backward_pass(weight, steps):
-    g = weight.g if isinstance(weight.g, str) else _half_of_all
+    g = weight.g if isinstance(weight.g, str) else half_of_all
     long = sw.weights.Value([0.5 / steps] * steps, g, isolated=weight.isolated)
     n = 2000
     z = torch.randn(n, generator=G).requires_grad_()
@@ -201,7 +179,7 @@ def test_no_window_is_kept_for_the_backward_pass(weight, steps):
 
 
 def test_a_large_integral_is_done_in_parts(monkeypatch):
-    loss = sw.ScoreLoss("hss", prior=sw.priors.Beta(2.0, 3.0), weight=INTEGRATED["custom"])
+    loss = sw.ScoreLoss("hss", prior=sw.priors.Beta(2.0, 3.0), weight=INTEGRATED_WEIGHTS["custom"])
     whole = value_and_gradient(loss, **MORE)
     monkeypatch.setattr("scorewise.weights.custom._NUMBERS_AT_A_TIME", 1000)
     torch.testing.assert_close(value_and_gradient(loss, **MORE), whole)
@@ -419,7 +397,7 @@ def test_messages(call, match):
 def test_numbers_and_ids_of_any_kind():
     numpy = pytest.importorskip("numpy")
     assert sw.weights.geometric(numpy.int64(2)) == (0.5, 0.25)
-    assert sw.weights.Custom(_smooth, window=numpy.int64(1)).window == 1
+    assert sw.weights.Custom(smooth_weight, window=numpy.int64(1)).window == 1
     expected = value_and_gradient(sw.ScoreLoss("tss", weight=VALUE), groups=[i % 2 for i in range(N)])
     for ids in ([("a", i % 2) for i in range(N)], [b"x" if i % 2 else b"y" for i in range(N)]):
         torch.testing.assert_close(value_and_gradient(sw.ScoreLoss("tss", weight=VALUE), groups=ids), expected)
@@ -428,10 +406,10 @@ def test_numbers_and_ids_of_any_kind():
 
 def test_a_default_device_without_data():
     with torch.device("meta"):
-        weight = sw.weights.Value([0.5, 0.25], _half_of_all)
-        custom = sw.weights.Custom(_smooth)
+        weight = sw.weights.Value([0.5, 0.25], half_of_all)
+        custom = sw.weights.Custom(smooth_weight)
     torch.testing.assert_close(
         value_and_gradient(sw.ScoreLoss("tss", weight=weight)),
-        value_and_gradient(sw.ScoreLoss("tss", weight=sw.weights.Value([0.5, 0.25], _half_of_all))),
+        value_and_gradient(sw.ScoreLoss("tss", weight=sw.weights.Value([0.5, 0.25], half_of_all))),
     )
     assert custom.points == 32

@@ -137,8 +137,8 @@ def confusion_matrix(
         threshold: Any number; below 0 everything is called positive. Compared in the predictions' dtype.
         weight: What an error costs, an object of `scorewise.weights`; None for one each.
         from_logits: Whether ``predictions`` are logits; the threshold is a probability all the same.
-        groups: The series that each sample belongs to, integers or strings, (n,). Only weights that look around in time
-            use it and ``times``.
+        groups: The series that each sample belongs to, integers or strings, (n,). It and ``times`` are always checked,
+            and used by weights that look around in time.
         times: When, in whole units of one lag, increasing within a group, (n,); see `scorewise.series.lags`. Without
             it, a sample's place in its group is its time.
         mask: True where a sample counts; elsewhere predictions and labels may be NaN. To a weight that looks around,

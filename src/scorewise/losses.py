@@ -39,7 +39,8 @@ class ScoreLoss(nn.Module):
 
     The loss is computed in float32 for narrower logits, and sums are in float64. With (n, labels) outputs it is the
     mean over labels. Where a batch lacks a class the terms that would divide by it are 0, so that TSS there is at most
-    0. `torch.func.grad` works on it; `vmap` and forward mode do not.
+    0. `torch.func.grad` works on it; `vmap` and forward mode do not. `torch.compile` takes each further loss object for
+    a recompilation of the first, and refuses the ninth unless `torch._dynamo.config.recompile_limit` is raised.
 
     Example:
         >>> logits = torch.tensor([-2.0, 0.5, 1.0, 3.0], requires_grad=True)
@@ -93,8 +94,8 @@ class ScoreLoss(nn.Module):
         Args:
             logits: The model's outputs, (n,) or (n, labels).
             targets: Labels 0/1 of any dtype, or soft labels in [0, 1] (not with `Value`), of the same shape.
-            groups: The series that each sample belongs to, integers or strings, (n,). Only weights that look around in
-                time use it and ``times``.
+            groups: The series that each sample belongs to, integers or strings, (n,). It and ``times`` are always
+                checked, and used by weights that look around in time.
             times: When, in whole units of one lag, increasing within a group, (n,); see `scorewise.series.lags`.
                 Without it, a sample's place in its group is its time.
             mask: True where a sample counts; elsewhere logits and labels may be NaN and get no gradient. To a weight
