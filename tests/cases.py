@@ -122,7 +122,7 @@ def smooth_weight(tau, targets, predictions, label_window, alarm_window):
     return 1 + (predictions - tau) ** 2 + alarm_window.sum(-1) * targets
 
 
-# Every kind of weight, for tests that compare one way to it with another; weights with oracles: tests/weight_oracles.py.
+# Every kind of weight, for tests that compare one way to it with another; those with oracles: tests/weight_oracles.py.
 _VALUE = weights.Value([0.5, 0.25, 0.1])
 CLOSED_WEIGHTS = {
     "cost": weights.Cost(2.0, 5.0),
