@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from torch.nn.functional import binary_cross_entropy_with_logits
 
 import scorewise as sw
-from scorewise.confusion import expected_cells
+from scorewise._cells import expected_cells
 from scorewise.priors.base import tails
 from tests.cases import ALL_PRIORS
 from tests.oracles import expected_matrix, expected_score

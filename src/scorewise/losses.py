@@ -10,11 +10,13 @@ import torch
 from torch import Tensor, nn
 
 from scorewise import scores
+from scorewise._cells import expected_cells
 from scorewise._inputs import Batch, Watch, check_now, prepare
 from scorewise._values import is_number, number
-from scorewise.confusion import ConfusionMatrix, as_weight, expected_cells, looks_around
+from scorewise.confusion import ConfusionMatrix
 from scorewise.priors import as_prior
 from scorewise.weights import Cost, Product, Weight
+from scorewise.weights.base import as_weight, looks_around
 
 
 class ScoreLoss(nn.Module):

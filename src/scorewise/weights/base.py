@@ -80,7 +80,7 @@ class Weight(ABC):
 
     def _at(self, tau: Tensor, targets: Tensor, predictions: Tensor, labels: Tensor, alarms: Tensor) -> Tensor:
         """The weight itself, as a `Custom` function has it, with windows of its own reach."""
-        raise NotImplementedError
+        raise NotImplementedError  # asked of those that see the threshold only, and all of them say it
 
     def _ready(self, prior: ThresholdPrior) -> None:  # noqa: B027  # most weights need nothing
         """Have what it needs of a prior made, if that could not be made inside a compiled graph."""
@@ -146,6 +146,19 @@ class Product(Weight):
 
     def __repr__(self) -> str:
         return " * ".join(map(repr, self.weights))
+
+
+def as_weight(weight: object) -> Weight | None:
+    """A weight, or None; raise a TypeError for what is neither."""
+    if weight is None or isinstance(weight, Weight):
+        return weight
+    seen = f"the class {weight.__name__} (make an object of it)" if isinstance(weight, type) else repr(weight)
+    raise TypeError(f"a weight must be an object of scorewise.weights, or None; saw {seen}.")
+
+
+def looks_around(weight: Weight | None) -> bool:
+    """Whether a weight sees other samples than the one in question, so that samples that do not count matter."""
+    return weight is not None and weight.reach > 0
 
 
 def transformed() -> bool:

@@ -1,0 +1,222 @@
+"""The four cells as sums over samples: weighted, expected or at a threshold, fused where nothing has to see inside."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from scorewise._blocks import rows_per_block
+from scorewise._inputs import Batch
+from scorewise._sums import total
+from scorewise.priors import ThresholdPrior
+from scorewise.priors.base import as_pair, slope, tails
+from scorewise.weights.base import Chances, Pair, Scale, Weight, multiplied, transformed
+from scorewise.weights.custom import core_of
+
+Tally = tuple[Tensor, Tensor, Tensor, Tensor]
+"""TN, FP, FN, TP."""
+
+
+def expected_cells(batch: Batch, prior: ThresholdPrior, weight: Weight | None = None) -> Tally:
+    """The expected matrix of a batch that is known to be sound."""
+    x, y, count = batch.predictions, batch.targets, batch.count
+    if prior.batch_shape and (x.dim() == 1 or prior.batch_shape != x.shape[1:]):
+        raise ValueError(
+            f"the prior's parameters have the shape {tuple(prior.batch_shape)}, but there are "
+            f"{'no labels' if x.dim() == 1 else f'{x.shape[1]} labels'}: expected numbers"
+            f"{'' if x.dim() == 1 else ' or one value per label'}."
+        )
+    plan = plan_for(batch, weight)
+    if plan.core is not None or plan.learns or transformed():
+        return cells_of(batch, plan, Chances(*tails(prior, x, from_logits=batch.from_logits), prior=prior))
+    fused: Callable[..., Tally] = _ExpectedCells.apply
+    cells = fused(x, y, count, *(plan.coefficients or (None, None)), prior, batch.from_logits)
+    return _scaled(cells, plan.scales)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How the errors of a batch are weighted.
+
+    Wherever possible by ``coefficients`` a and r: FP = Σ a·cdf and FN = Σ r·sf; None stands for the ordinary ones.
+    Otherwise by a ``core``, which has to be asked for W_P and W_N: FP = Σ coefficient·W_P and FN = Σ coefficient·W_N.
+    ``scales`` multiply the sums. ``learns``: whether anything but the predictions' alarms has a gradient.
+    """
+
+    scales: tuple[Scale, Scale]
+    coefficients: Pair | None
+    core: Callable[[Batch, Chances], Pair] | None
+    learns: bool
+
+
+def plan_for(batch: Batch, weight: Weight | None) -> Plan:
+    """How to weight the errors of a batch: the fastest way that the weight allows."""
+    y, count = batch.targets, batch.count
+    learns = y.requires_grad or (count is not None and count.requires_grad)
+    factors = multiplied(batch.costs, None if weight is None else weight._factors(batch))
+    scales = (1.0, 1.0) if weight is None else weight._scales(batch)
+    core = None if weight is None else core_of(weight)
+    if factors is None and core is None:
+        return Plan(scales, None, None, learns)
+
+    # A part that sees the threshold through alarms only has coefficients too, unless they are to be differentiated.
+    cores = () if weight is None else weight._cores()
+    learns = learns or (factors is not None and any(factor.requires_grad for factor in factors))
+    spreads = len(cores) == 1 and not learns
+    amounts = None
+    if not (spreads and count is None and factors is None):
+        if_positive = y if count is None else y * count
+        # for 0/1 labels the difference is exact
+        if_negative = 1 - y if count is None else count - if_positive
+        amounts = if_negative, if_positive
+        if factors is not None:
+            amounts = if_negative * factors[0], if_positive * factors[1]
+    spread = cores[0]._spread(batch, amounts) if spreads else None
+    if spread is not None:
+        return Plan(scales, spread, None, learns)
+    return Plan(scales, (1 - y, y) if amounts is None else amounts, core, learns)
+
+
+def cells_of(batch: Batch, plan: Plan, chances: Chances) -> Tally:
+    """The matrix, by the shortest formulas; autograd and the compiler see every step of it."""
+    tn, fp, fn, tp = _tally(chances.cdf, chances.sf, batch.targets, batch.count)
+    if plan.coefficients is not None:
+        alarm, quiet = (chances.cdf, chances.sf) if plan.core is None else plan.core(batch, chances)
+        fp, fn = total(plan.coefficients[0] * alarm), total(plan.coefficients[1] * quiet)
+    bounded: Callable[..., Tensor] = _Bounded.apply
+    tn, fp, fn, tp = (bounded(cell, _bound(batch.targets)) for cell in (tn, fp, fn, tp))
+    return _scaled((tn, fp, fn, tp), plan.scales)
+
+
+def _scaled(cells: Tally, scales: tuple[Scale, Scale]) -> Tally:
+    tn, fp, fn, tp = cells
+    weighted = [
+        cell if isinstance(by, float) and by == 1 else cell * by for cell, by in zip((fp, fn), scales, strict=True)
+    ]
+    return tn, weighted[0], weighted[1], tp
+
+
+class _ExpectedCells(torch.autograd.Function):
+    """`_cells` of `tails`, a block at a time. Only the prior's slopes are kept for the backward pass.
+
+    In the older style, with the context passed to forward: PyTorch inspects the signature of the newer one at every
+    call, which takes as long as all of the work on a small batch.
+    """
+
+    @staticmethod
+    def forward(  # noqa: PLR0917  # an autograd function has no keywords
+        ctx: Any,
+        x: Tensor,
+        y: Tensor,
+        count: Tensor | None,
+        for_fp: Tensor | None,
+        for_fn: Tensor | None,
+        prior: ThresholdPrior,
+        from_logits: bool,
+    ) -> Tally:
+        rows = rows_per_block(x)
+        slopes = torch.empty_like(x) if ctx.needs_input_grad[0] else None
+        cells: Tally | None = None
+        for start in range(0, max(1, x.shape[0]), rows):
+            part = slice(start, start + rows)
+            inner = x[part]
+            # As `as_pair`, but in place, which only eager code may do.
+            pair = (torch.sigmoid(inner), inner.neg().sigmoid_()) if from_logits else as_pair(inner, from_logits=False)
+            if slopes is not None:
+                slopes[part] = prior._slope(*pair) if from_logits else slope(prior, inner, from_logits=False)
+            cdf, sf = prior._tails(*pair)
+            tp, fn = y[part] * cdf, y[part] * sf
+            if for_fp is None or for_fn is None:
+                # As `_tally`, but in place: two blocks less to keep in the cache.
+                parts = (sf.sub_(fn), cdf.sub_(tp), fn, tp)
+                new = _totals(parts if count is None else _weighted(parts, count[part]))
+            else:
+                right = (sf - fn, tp) if count is None else ((sf - fn) * count[part], tp * count[part])
+                new = _totals((right[0], for_fp[part] * cdf, for_fn[part] * sf, right[1]))
+            cells = new if cells is None else _add(cells, new)
+        ctx.prior, ctx.from_logits = prior, from_logits
+        ctx.save_for_backward(x, y, count, for_fp, for_fn, slopes)
+        assert cells is not None  # noqa: S101  # the loop runs at least once; for the type checker
+        return cells
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        x, y, count, for_fp, for_fn, slopes = ctx.saved_tensors
+        bound = _bound(x)
+        tn, fp, fn, tp = (grad.clamp(-bound, bound) for grad in grads)
+        rows = rows_per_block(x)
+        if torch.is_grad_enabled():  # someone wants second derivatives
+            slopes = slope(ctx.prior, x, from_logits=ctx.from_logits)
+            rows = x.shape[0]
+
+        ordinary = for_fp is None
+        if_negative, if_positive = (fp - tn, tp - fn) if ordinary else (-tn, tp)
+        between, if_negative = (if_positive - if_negative).to(x.dtype), if_negative.to(x.dtype)
+        fp, fn = fp.to(x.dtype), fn.to(x.dtype)
+
+        def moved(part: slice) -> Tensor:
+            """What calling a sample positive changes: it goes from TN to FP or from FN to TP, in these amounts."""
+            change = torch.addcmul(if_negative, y[part], between)
+            if count is not None:
+                change = change * count[part]
+            if ordinary:
+                return change
+            return torch.addcmul(torch.addcmul(change, for_fp[part], fp), for_fn[part], fn, value=-1)
+
+        none = (None,) * 6
+        if rows >= x.shape[0]:
+            return (slopes * moved(slice(None))).to(x.dtype), *none
+        grad = torch.empty_like(x)
+        for start in range(0, x.shape[0], rows):
+            part = slice(start, start + rows)
+            torch.mul(slopes[part], moved(part), out=grad[part])
+        return grad, *none
+
+
+class _Bounded(torch.autograd.Function):
+    """The identity, with its gradient clamped; see `_bound`."""
+
+    @staticmethod
+    def forward(x: Tensor, bound: float) -> Tensor:
+        return x.view_as(x)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, float], output: Tensor) -> None:
+        ctx.bound = inputs[1]
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:
+        return grads[0].clamp(-ctx.bound, ctx.bound), None
+
+
+def _bound(x: Tensor) -> float:
+    """The largest derivative by a cell that is passed on to samples.
+
+    A ratio of two cells that are almost 0 has a derivative beyond the samples' dtype; as infinity it would make NaN
+    where it meets a slope of 0.
+    """
+    return torch.finfo(x.dtype).max / 2**20
+
+
+def _tally(cdf: Tensor, sf: Tensor, y: Tensor, count: Tensor | None) -> Tally:
+    tp, fn = y * cdf, y * sf
+    # Not (1 - y) * cdf: for 0/1 labels the difference is exact and one step shorter.
+    cells = (sf - fn, cdf - tp, fn, tp)
+    return _totals(cells if count is None else _weighted(cells, count))
+
+
+def _weighted(cells: Tally, count: Tensor) -> Tally:
+    # In the dtype of the weights, float64: rounded to the predictions' they would not add up exactly.
+    return cells[0] * count, cells[1] * count, cells[2] * count, cells[3] * count
+
+
+def _add(a: Tally, b: Tally) -> Tally:
+    return a[0] + b[0], a[1] + b[1], a[2] + b[2], a[3] + b[3]
+
+
+def _totals(cells: Tally) -> Tally:
+    return total(cells[0]), total(cells[1]), total(cells[2]), total(cells[3])
