@@ -151,44 +151,32 @@ def shares_of_misses(terms: Terms, misses: Misses) -> Shares:
         yield from _record_shares([(lag, extra) for lag in lags], extra, misses)
 
 
-def cost_of_misses(terms: Terms, misses: Misses, sf: Tensor) -> Tensor:
-    """W_N of each miss, Σ share · sf[place], differentiable in ``sf``, which is laid out as the predictions are."""
+def collect(terms: Terms, misses: Misses, amounts: Tensor, size: int) -> Tensor:
+    """Σ share · amount over the misses, for each of ``size`` places; differentiable in the misses' amounts."""
     if torch.compiler.is_compiling():
-        return torch.stack([share * sf[place] for place, share in shares_of_misses(terms, misses)]).sum(0)
+        missed = amounts.new_zeros(size)
+        for place, share in shares_of_misses(terms, misses):
+            missed = missed.scatter_add(0, place, share * amounts)
+        return missed
+    scattered: Callable[..., Tensor] = _Scattered.apply
+    return scattered(amounts, terms, misses, size)
+
+
+def cost_of(terms: Terms, misses: Misses, sf: Tensor) -> Tensor:
+    """W_N of each miss, Σ share · sf[place], differentiable in ``sf``, which is laid out as the predictions are."""
     gathered: Callable[..., Tensor] = _Gathered.apply
     return gathered(sf, terms, misses)
 
 
-class _Gathered(torch.autograd.Function):
-    """What misses cost. The shares are found again for the backward pass, rather than kept for every lag."""
-
-    @staticmethod
-    def forward(sf: Tensor, terms: Terms, misses: Misses) -> Tensor:
-        cost = torch.zeros_like(misses.rows, dtype=sf.dtype)
-        for place, share in shares_of_misses(terms, misses):
-            cost += share * sf[place]
-        return cost
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Tensor, Terms, Misses], output: Tensor) -> None:
-        sf, ctx.terms, ctx.misses = inputs
-        ctx.size = sf.shape[0]
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None]:
-        scattered: Callable[..., Tensor] = _Scattered.apply
-        return scattered(grads[0], ctx.terms, ctx.misses, ctx.size), None, None
-
-
 class _Scattered(torch.autograd.Function):
-    """The transpose of `_Gathered`."""
+    """What `collect` does. The shares are found again for the backward pass, rather than kept for every lag."""
 
     @staticmethod
-    def forward(cost: Tensor, terms: Terms, misses: Misses, size: int) -> Tensor:
-        sf = cost.new_zeros(size)
+    def forward(amounts: Tensor, terms: Terms, misses: Misses, size: int) -> Tensor:
+        sums = amounts.new_zeros(size)
         for place, share in shares_of_misses(terms, misses):
-            sf.scatter_add_(0, place, share * cost)
-        return sf
+            sums.scatter_add_(0, place, share * amounts)
+        return sums
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Tensor, Terms, Misses, int], output: Tensor) -> None:
@@ -198,6 +186,27 @@ class _Scattered(torch.autograd.Function):
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None, None]:
         gathered: Callable[..., Tensor] = _Gathered.apply
         return gathered(grads[0], ctx.terms, ctx.misses), None, None, None
+
+
+class _Gathered(torch.autograd.Function):
+    """The transpose of `_Scattered`: Σ share · laid[place] of each miss."""
+
+    @staticmethod
+    def forward(laid: Tensor, terms: Terms, misses: Misses) -> Tensor:
+        sums = torch.zeros_like(misses.rows, dtype=laid.dtype)
+        for place, share in shares_of_misses(terms, misses):
+            sums += share * laid[place]
+        return sums
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, Terms, Misses], output: Tensor) -> None:
+        laid, ctx.terms, ctx.misses = inputs
+        ctx.size = laid.shape[0]
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None]:
+        scattered: Callable[..., Tensor] = _Scattered.apply
+        return scattered(grads[0], ctx.terms, ctx.misses, ctx.size), None, None
 
 
 def _record_shares(lags: list[tuple[int, float]], own: float, misses: Misses) -> Shares:

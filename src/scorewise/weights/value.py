@@ -21,7 +21,8 @@ from scorewise.weights.spread import (
     Misses,
     SetFunction,
     Terms,
-    cost_of_misses,
+    collect,
+    cost_of,
     register,
     silenced,
     spread,
@@ -112,8 +113,14 @@ class Value(Weight):
     def _spread(self, batch: Batch, amounts: Pair | None) -> Pair:
         timeline = batch.timeline or Timeline(None, None)
         x, y = batch.predictions.detach(), batch.targets.detach()
+        if amounts is not None and any(amount.requires_grad for amount in amounts):
+            # the same, differentiable in the amounts, which it is linear in
+            windows, which, if_false_alarm, misses = self._seen(batch, amounts[1].dtype)
+            own = windows.flat(amounts[1])[which]
+            missed = windows.lift(collect(self._terms, misses, own, misses.x.shape[0]))
+            return amounts[0] * if_false_alarm, missed
         if transformed():
-            for_fp, for_fn = (1 - y, y) if amounts is None else (amounts[0].detach(), amounts[1].detach())
+            for_fp, for_fn = (1 - y, y) if amounts is None else amounts
             a, r = spread_operator(
                 *(x, y, batch.silent, for_fp, for_fn, timeline.order, timeline.steps),
                 *(self.omega, self._name, float(self.isolated)),
@@ -123,19 +130,22 @@ class Value(Weight):
             return spread(self._terms, x, y, batch.silent, timeline, amounts)
 
     def _errors(self, batch: Batch, chances: Chances) -> Pair:
-        with torch.no_grad():
-            windows = Windows(batch.targets, batch.timeline, self.reach)
-            x = windows.lay(silenced(batch.predictions.detach(), batch.silent), -math.inf)
-            events = windows.flat(batch.targets.detach())
-            which = windows.marked(events)
-            rows = windows.places(which)
-            near = windows.around(rows)
-            foresight = Foresight(self._terms, windows, events, which)
-            foresight.add(near, events[which])
-            if_false_alarm = 1 - windows.lift(foresight.worth())
-            misses = Misses(x, near, rows, chances.sf.dtype)
-        missed = cost_of_misses(self._terms, misses, windows.lay(chances.sf, 1.0))
-        return if_false_alarm * chances.cdf, windows.lift(windows.blank(missed).index_copy(0, rows, missed))
+        windows, _, if_false_alarm, misses = self._seen(batch, chances.sf.dtype)
+        missed = cost_of(self._terms, misses, windows.lay(chances.sf, 1.0))
+        return if_false_alarm * chances.cdf, windows.lift(windows.blank(missed).index_copy(0, misses.rows, missed))
+
+    @torch.no_grad()
+    def _seen(self, batch: Batch, dtype: torch.dtype) -> tuple[Windows, Tensor, Tensor, Misses]:
+        """The layout, which samples of it are events, what each sample weighs as a false positive, and the misses."""
+        windows = Windows(batch.targets, batch.timeline, self.reach)
+        x = windows.lay(silenced(batch.predictions.detach(), batch.silent), -math.inf)
+        events = windows.flat(batch.targets.detach())
+        which = windows.marked(events)
+        rows = windows.places(which)
+        near = windows.around(rows)
+        foresight = Foresight(self._terms, windows, events, which)
+        foresight.add(near, events[which])
+        return windows, which, 1 - windows.lift(foresight.worth()), Misses(x, near, rows, dtype)
 
     def _at(self, tau: Tensor, targets: Tensor, predictions: Tensor, labels: Tensor, alarms: Tensor) -> Tensor:
         T = self.reach
