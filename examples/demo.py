@@ -2,9 +2,8 @@
 
 Both trainings share the data, the first weights, the order of the batches, the budget, and the rules that
 pick an epoch on the validation hours. There are two rules: the best score at the threshold 0.5; and the best
-score at the best threshold, found by trying every prediction, which is then kept for the held-out hours. The
-second makes the fair opponent: whoever trains by cross entropy can tune a threshold afterwards, for next to
-nothing.
+score at the best of all thresholds, which is then kept for the held-out hours. The second makes the fair
+opponent: whoever trains by cross entropy can tune a threshold afterwards, for next to nothing.
 """
 
 from __future__ import annotations
@@ -95,7 +94,7 @@ def fit(
             optimizer.step()
         predictions = probabilities(network, validation)
         at_half = judged_by(sw.confusion_matrix(predictions, validation.targets, threshold=0.5)).item()
-        tuned, threshold = best_threshold(predictions, validation.targets, judged_by)
+        threshold, tuned = sw.score_curve(predictions, validation.targets, judged_by).best()
         for rule, value, at in (("0.5", at_half, 0.5), ("tuned", tuned, threshold)):
             if rule not in best or value > best[rule].value:
                 best[rule] = Best(value, at, copy.deepcopy(network))
@@ -106,18 +105,6 @@ def probabilities(network: nn.Module, part: BeijingPM25) -> Tensor:
     """The network's predictions for a part of the hours."""
     with torch.no_grad():
         return network(part.features).sigmoid()
-
-
-def best_threshold(predictions: Tensor, targets: Tensor, score: Callable[..., Tensor]) -> tuple[float, float]:
-    """The best score that any prediction gives as a threshold, and that threshold."""
-    thresholds, order = predictions.sort()
-    # At the k-th smallest prediction, the first k are negative; of equal ones, that holds for the last only.
-    last = torch.cat([thresholds.diff() > 0, torch.tensor([True])])
-    fn = targets[order].double().cumsum(0)
-    tn = (1 - targets[order]).double().cumsum(0)
-    values = score(sw.ConfusionMatrix(tn=tn, fp=tn[-1] - tn, fn=fn, tp=fn[-1] - fn))
-    k = int(values.where(last, -torch.inf).argmax())
-    return values[k].item(), thresholds[k].item()
 
 
 def judge(best: Best, test: BeijingPM25) -> Tensor:

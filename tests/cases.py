@@ -135,6 +135,8 @@ CLOSED_WEIGHTS = {
     "value-any": weights.Value([0.0] * 3, half_of_all),
     "cross-entropy*value": weights.CrossEntropy() * _VALUE,
 }
+# Those that see the threshold through alarms only, and none.
+STEP_WEIGHTS = {"none": None} | {name: weight for name, weight in CLOSED_WEIGHTS.items() if name != "margin"}
 INTEGRATED_WEIGHTS = {
     "custom": weights.Custom(smooth_weight, window=1, points=4),
     "margin*value": weights.Margin(1.0) * _VALUE,

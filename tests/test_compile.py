@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import scorewise as sw
-from tests.cases import ALL_PRIORS
+from tests.cases import ALL_PRIORS, STEP_WEIGHTS
 
 G = torch.Generator().manual_seed(5)
 LOGITS = torch.randn(60, dtype=torch.float64, generator=G)
@@ -45,6 +45,24 @@ def test_every_prior(case):
     agree(sw.ScoreLoss("tss", prior=prior), "aot_eager", torch.float32, mask=MASK, sample_weight=WEIGHT)
 
 
+@pytest.mark.parametrize("weight", STEP_WEIGHTS.values(), ids=STEP_WEIGHTS.keys())
+@pytest.mark.parametrize("arguments", [{}, {"mask": MASK, "sample_weight": WEIGHT}], ids=["plain", "masked"])
+def test_every_exact_loss(weight, arguments):
+    agree(sw.ScoreLoss("hss", weight=weight, exact=True), "aot_eager", **arguments)
+
+
+def test_an_exact_loss_with_ties_and_labels():
+    loss = sw.ScoreLoss("csi", exact=True)
+    z = torch.randint(-3, 4, (30, 2)).double()
+    y = torch.rand(30, 2) < 0.4
+    compiled = torch.compile(loss, fullgraph=True, backend="aot_eager")
+    gradients = []
+    for call in (compiled, loss):
+        x = z.clone().requires_grad_()
+        gradients.append(torch.autograd.grad(call(x, y), x))
+    torch.testing.assert_close(*gradients)
+
+
 def test_combined_loss():
     agree(sw.CombinedLoss([(0.6, sw.ScoreLoss("tss")), (0.4, sw.ScoreLoss("f1"))]), "aot_eager")
 
@@ -55,8 +73,8 @@ def test_a_combination_of_scores():
 
 @pytest.mark.parametrize(
     "loss",
-    [sw.ScoreLoss("hss"), sw.ScoreLoss("csi", prior=sw.priors.Beta(2.0, 5.0))],
-    ids=["hss", "csi-beta"],
+    [sw.ScoreLoss("hss"), sw.ScoreLoss("csi", prior=sw.priors.Beta(2.0, 5.0)), sw.ScoreLoss("hss", exact=True)],
+    ids=["hss", "csi-beta", "exact"],
 )
 def test_inductor(loss):
     agree(loss, "inductor")

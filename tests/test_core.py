@@ -10,7 +10,7 @@ import scorewise as sw
 
 WITHOUT_EXTRAS = """
 import sys, warnings
-for name in ("numpy", "scipy", "pandas", "sklearn", "hypothesis", "scores", "xarray"):
+for name in ("numpy", "scipy", "pandas", "sklearn", "hypothesis", "scores", "xarray", "matplotlib"):
     sys.modules[name] = None
 warnings.filterwarnings("ignore", message="Failed to initialize NumPy")
 import torch
@@ -19,6 +19,14 @@ train, test = sw.datasets.beijing_pm25().split(0.8, standardize=True)
 loss = sw.ScoreLoss("hss", prior=sw.priors.Beta(2, 5))
 logits = (train.features @ torch.ones(train.features.shape[1])).requires_grad_()
 loss(logits, train.targets, mask=train.mask).backward()
+curve = sw.score_curve(logits.detach(), train.targets, "hss", mask=train.mask, from_logits=True)
+assert curve.bootstrap(10).unit == "samples"
+try:
+    curve.plot()
+except ImportError as error:
+    assert "pip install 'scorewise[plot]'" in str(error)
+else:
+    raise AssertionError
 print(sw.confusion_matrix([0.2, 0.7], [0, 1]), bool(logits.grad.isfinite().all()))
 """
 
@@ -33,6 +41,7 @@ def test_what_users_import():
     assert all(hasattr(sw, name) for name in sw.__all__)
     assert all(hasattr(sw.scores, name) for name in sw.scores.__all__)
     assert all(hasattr(sw.priors, name) for name in sw.priors.__all__)
+    assert all(hasattr(sw.curves, name) for name in sw.curves.__all__)
 
 
 def test_the_version_is_the_one_to_cite():

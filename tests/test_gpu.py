@@ -4,7 +4,7 @@ import pytest
 import torch
 
 import scorewise as sw
-from tests.cases import ALL_PRIORS, EVERY_WEIGHT
+from tests.cases import ALL_PRIORS, EVERY_WEIGHT, STEP_WEIGHTS
 
 pytestmark = [
     pytest.mark.gpu,
@@ -289,3 +289,84 @@ def test_an_integrated_weight_that_is_negative_makes_the_loss_nan():
     z, y = batch(50)
     loss = sw.ScoreLoss("tss", weight=sw.weights.Custom(lambda tau, *_: tau - 0.5))
     assert loss(z.cuda(), y.cuda()).isnan()
+
+
+each_step_weight = pytest.mark.parametrize("weight", STEP_WEIGHTS.values(), ids=STEP_WEIGHTS.keys())
+
+
+@each_step_weight
+@pytest.mark.parametrize("labels", [None, 2])
+@pytest.mark.parametrize("everything", [False, True])
+def test_the_exact_loss_agrees_with_the_cpu(weight, labels, everything):
+    z, y = batch(400, labels)
+    z = (z * 20).round() / 20  # with ties
+    arguments = with_everything(400, labels) if everything else {}
+    loss = sw.ScoreLoss("hss", prior=sw.priors.Beta(2.0, 3.0), weight=weight, exact=True)
+    there = {name: value.cuda() for name, value in arguments.items()}
+    torch.testing.assert_close(
+        value_and_gradient(loss, z.cuda(), y.cuda(), **there),
+        value_and_gradient(loss, z, y, **arguments),
+        rtol=1e-9,
+        atol=1e-12,
+    )
+
+
+@each_step_weight
+def test_the_exact_loss_does_not_wait_for_the_device(weight, no_waiting):
+    torch.cuda.set_sync_debug_mode("default")
+    z, y = batch(400, dtype=torch.float32)
+    z, y = z.cuda().requires_grad_(), y.cuda()
+    arguments = {name: value.cuda() for name, value in with_everything(400).items()}
+    loss = sw.ScoreLoss("tss", weight=weight, exact=True)
+    loss(z, y, **arguments).backward()  # tables and pinned memory are made once
+    torch.cuda.synchronize()
+    torch.cuda.set_sync_debug_mode("error")
+    for _ in range(3):
+        loss(z, y, **arguments).backward()
+
+
+@pytest.mark.parametrize("weight", [None, VALUE], ids=["none", "value"])
+def test_the_exact_loss_compiles_for_the_device(weight):
+    torch.compiler.reset()
+    z, y = batch(400)
+    arguments = {name: value.cuda() for name, value in with_everything(400).items()}
+    loss = sw.ScoreLoss("hss", weight=weight, exact=True)
+    eager = value_and_gradient(loss, z.cuda(), y.cuda(), **arguments)
+    compiled = value_and_gradient(torch.compile(loss, fullgraph=True), z.cuda(), y.cuda(), **arguments)
+    torch.testing.assert_close(compiled, eager, rtol=1e-9, atol=1e-12)
+
+
+def test_nan_in_an_exact_loss_does_not_break_the_device():
+    z, y = batch()
+    z = z.cuda()
+    z[3] = torch.nan
+    value = sw.ScoreLoss("tss", exact=True)(z, y.cuda())
+    torch.cuda.synchronize()
+    assert value.isnan()
+
+
+@each_step_weight
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.float16])
+def test_every_curve_agrees_with_the_cpu(weight, dtype):
+    z, y = batch(400)
+    p = torch.sigmoid(z).to(dtype)
+    arguments = with_everything(400)
+    here = sw.score_curve(p, y, "hss", weight, **arguments)
+    there = sw.score_curve(p.cuda(), y.cuda(), "hss", weight, **{name: v.cuda() for name, v in arguments.items()})
+    assert there.values.is_cuda
+    torch.testing.assert_close(there.thresholds.cpu(), here.thresholds, rtol=0, atol=0)
+    torch.testing.assert_close(there.values.cpu(), here.values, rtol=1e-11, atol=1e-12)
+    torch.testing.assert_close(there.expected().cpu(), here.expected(), rtol=1e-11, atol=1e-12)
+    assert there.best() == pytest.approx(here.best(), abs=1e-11)
+    for one, other in zip(there.bootstrap(20).values, here.bootstrap(20).values, strict=True):
+        assert one.item() == pytest.approx(other.item(), abs=1e-11)
+
+
+def test_a_gap_on_the_device():
+    z, y = batch(400)
+    here, there = (
+        sw.theorem_gap(z, y, "csi", from_logits=True),
+        sw.theorem_gap(z.cuda(), y.cuda(), "csi", from_logits=True),
+    )
+    assert there.gap == pytest.approx(here.gap, abs=1e-12)
+    assert there.second_order == pytest.approx(here.second_order, abs=1e-12)

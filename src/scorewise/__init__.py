@@ -4,8 +4,9 @@
 >>> loss = sw.ScoreLoss("tss")  # minus the true skill statistic, expected over the threshold
 """
 
-from scorewise import datasets, priors, scores, series, weights
+from scorewise import curves, datasets, priors, scores, series, weights
 from scorewise.confusion import ConfusionMatrix, confusion_matrix, expected_confusion_matrix
+from scorewise.curves import ScoreCurve, best_threshold, score_curve, theorem_gap
 from scorewise.losses import CombinedLoss, ScoreLoss
 
 __version__ = "0.1.0"
@@ -13,12 +14,17 @@ __version__ = "0.1.0"
 __all__ = [
     "CombinedLoss",
     "ConfusionMatrix",
+    "ScoreCurve",
     "ScoreLoss",
+    "best_threshold",
     "confusion_matrix",
+    "curves",
     "datasets",
     "expected_confusion_matrix",
     "priors",
+    "score_curve",
     "scores",
     "series",
+    "theorem_gap",
     "weights",
 ]

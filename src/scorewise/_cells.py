@@ -23,19 +23,28 @@ Tally = tuple[Tensor, Tensor, Tensor, Tensor]
 
 def expected_cells(batch: Batch, prior: ThresholdPrior, weight: Weight | None = None) -> Tally:
     """The expected matrix of a batch that is known to be sound."""
+    check_labels(prior, batch.predictions)
+    return expected_under(batch, prior, plan_for(batch, weight))
+
+
+def expected_under(batch: Batch, prior: ThresholdPrior, plan: Plan) -> Tally:
+    """The same, with errors weighted as a plan says."""
     x, y, count = batch.predictions, batch.targets, batch.count
+    if plan.core is not None or plan.learns or transformed():
+        return cells_of(batch, plan, Chances(*tails(prior, x, from_logits=batch.from_logits), prior=prior))
+    fused: Callable[..., Tally] = _ExpectedCells.apply
+    cells = fused(x, y, count, *(plan.coefficients or (None, None)), prior, batch.from_logits)
+    return scaled(cells, plan.scales)
+
+
+def check_labels(prior: ThresholdPrior, x: Tensor) -> None:
+    """Raise a ValueError unless a prior's parameters are numbers, or one for each label."""
     if prior.batch_shape and (x.dim() == 1 or prior.batch_shape != x.shape[1:]):
         raise ValueError(
             f"the prior's parameters have the shape {tuple(prior.batch_shape)}, but there are "
             f"{'no labels' if x.dim() == 1 else f'{x.shape[1]} labels'}: expected numbers"
             f"{'' if x.dim() == 1 else ' or one value per label'}."
         )
-    plan = plan_for(batch, weight)
-    if plan.core is not None or plan.learns or transformed():
-        return cells_of(batch, plan, Chances(*tails(prior, x, from_logits=batch.from_logits), prior=prior))
-    fused: Callable[..., Tally] = _ExpectedCells.apply
-    cells = fused(x, y, count, *(plan.coefficients or (None, None)), prior, batch.from_logits)
-    return _scaled(cells, plan.scales)
 
 
 @dataclass(frozen=True)
@@ -63,12 +72,12 @@ def plan_for(batch: Batch, weight: Weight | None) -> Plan:
     if factors is None and core is None:
         return Plan(scales, None, None, learns)
 
-    # A part that sees the threshold through alarms only has coefficients too, unless they are to be differentiated.
+    # A part that sees the threshold through alarms only has coefficients too.
     cores = () if weight is None else weight._cores()
     learns = learns or (factors is not None and any(factor.requires_grad for factor in factors))
-    spreads = len(cores) == 1 and not learns
+    spreads = len(cores) == 1
     amounts = None
-    if not (spreads and count is None and factors is None):
+    if not (spreads and count is None and factors is None and not learns):
         if_positive = y if count is None else y * count
         # for 0/1 labels the difference is exact
         if_negative = 1 - y if count is None else count - if_positive
@@ -89,10 +98,11 @@ def cells_of(batch: Batch, plan: Plan, chances: Chances) -> Tally:
         fp, fn = total(plan.coefficients[0] * alarm), total(plan.coefficients[1] * quiet)
     bounded: Callable[..., Tensor] = _Bounded.apply
     tn, fp, fn, tp = (bounded(cell, _bound(batch.targets)) for cell in (tn, fp, fn, tp))
-    return _scaled((tn, fp, fn, tp), plan.scales)
+    return scaled((tn, fp, fn, tp), plan.scales)
 
 
-def _scaled(cells: Tally, scales: tuple[Scale, Scale]) -> Tally:
+def scaled(cells: Tally, scales: tuple[Scale, Scale]) -> Tally:
+    """The cells with the errors multiplied."""
     tn, fp, fn, tp = cells
     weighted = [
         cell if isinstance(by, float) and by == 1 else cell * by for cell, by in zip((fp, fn), scales, strict=True)

@@ -152,7 +152,7 @@ def confusion_matrix(
     """
     weight = as_weight(weight)
     rest = {"groups": groups, "times": times, "mask": mask, "sample_weight": sample_weight, "costs": costs}
-    batch = _read(predictions, targets, weight, from_logits=from_logits, hard=True, **rest)
+    batch = read(predictions, targets, weight, from_logits=from_logits, hard=True, **rest)
     with torch.no_grad():
         x = torch.sigmoid(batch.predictions) if from_logits else batch.predictions
         tau = _threshold_like(threshold, x)
@@ -205,7 +205,7 @@ def expected_confusion_matrix(
     """
     weight, prior = as_weight(weight), as_prior(prior)
     rest = {"groups": groups, "times": times, "mask": mask, "sample_weight": sample_weight, "costs": costs}
-    batch = _read(predictions, targets, weight, from_logits=from_logits, **rest)
+    batch = read(predictions, targets, weight, from_logits=from_logits, **rest)
     return _matrix(batch, expected_cells(batch, prior, weight))
 
 
@@ -236,7 +236,7 @@ def _threshold_like(threshold: object, x: Tensor) -> Tensor:
     return value.to(x.device, x.dtype)
 
 
-def _read(predictions: object, targets: object, weight: Weight | None, **rest: Any) -> Batch:
+def read(predictions: object, targets: object, weight: Weight | None, **rest: Any) -> Batch:
     """What users passed, made ready and, where that is possible, judged."""
     batch = prepare(predictions, targets, context=looks_around(weight), **rest)
     if not torch.compiler.is_compiling():

@@ -14,9 +14,12 @@ from scorewise._cells import expected_cells
 from scorewise._inputs import Batch, Watch, check_now, prepare
 from scorewise._values import is_number, number
 from scorewise.confusion import ConfusionMatrix
+from scorewise.curves.exact import expected_score
+from scorewise.curves.sweep import check_weight
 from scorewise.priors import as_prior
-from scorewise.weights import Cost, Product, Weight
+from scorewise.weights import Weight
 from scorewise.weights.base import as_weight, looks_around
+from scorewise.weights.samplewise import check_diagonal
 
 
 class ScoreLoss(nn.Module):
@@ -34,6 +37,10 @@ class ScoreLoss(nn.Module):
             density function on [0, 1], or None for the uniform prior.
         weight: What an error costs: an object of `scorewise.weights`, or None for one each.
         from_logits: Whether the model's outputs are logits (the default, and more exact) or probabilities.
+        exact: Whether to average the score over the threshold, rather than the matrix:
+            :math:`-\mathbb{E}_\tau[s(CM(\tau))]`, which the loss above is the first-order approximation of, and which
+            the score does not have to be differentiable for. It takes a sort of the batch. Not with weights that see
+            the threshold itself (Margin, Custom). `scorewise.theorem_gap` tells how far apart the two are.
         validate: Whether to check values. Shapes and dtypes are always checked. On a CPU a bad value is an error at
             once. On an accelerator nothing waits for the device: the error comes at a later call, or from
             `raise_if_invalid`. A compiled graph cannot raise at all: call `raise_if_invalid` now and then, once an
@@ -63,19 +70,23 @@ class ScoreLoss(nn.Module):
         prior: object = None,
         weight: Weight | None = None,
         from_logits: bool = True,
+        exact: bool = False,
         validate: bool = True,
     ) -> None:
         super().__init__()
-        for name, value in (("from_logits", from_logits), ("validate", validate)):
+        for name, value in (("from_logits", from_logits), ("exact", exact), ("validate", validate)):
             if not isinstance(value, bool):
                 raise TypeError(f"ScoreLoss: {name} must be True or False, saw {value!r}.")
         self.score = scores.get(score)
         self.prior = as_prior(prior)
         self.weight = as_weight(weight)
         if self.weight is not None:
-            _check_diagonal(self.weight, self.score)
+            check_diagonal(self.weight, self.score)
             self.weight._ready(self.prior)
+        if exact:
+            check_weight(self.weight, self.score)
         self.from_logits = from_logits
+        self.exact = exact
         self.validate = validate
         self._sign = -1.0 if self.score.greater_is_better else 1.0
         self._watch = Watch(from_logits=from_logits)
@@ -109,7 +120,10 @@ class ScoreLoss(nn.Module):
         batch = self._batch(
             logits, targets, groups=groups, times=times, mask=mask, sample_weight=sample_weight, costs=costs
         )
-        value = self.score.function(*expected_cells(batch, self.prior, self.weight))
+        if self.exact:
+            value = expected_score(batch, self.score, self.prior, self.weight)
+        else:
+            value = self.score.function(*expected_cells(batch, self.prior, self.weight))
         if not isinstance(value, Tensor):
             raise TypeError(f"the score {self.score.name} must return a tensor, saw {type(value).__name__}.")
         if value.dim():
@@ -155,7 +169,8 @@ class ScoreLoss(nn.Module):
     def extra_repr(self) -> str:
         """The arguments, for the module's repr."""
         weight = "" if self.weight is None else f", weight={self.weight}"
-        return f"{self.score.name!r}, prior={self.prior}{weight}, from_logits={self.from_logits}"
+        exact = ", exact=True" if self.exact else ""
+        return f"{self.score.name!r}, prior={self.prior}{weight}, from_logits={self.from_logits}{exact}"
 
 
 class CombinedLoss(nn.Module):
@@ -224,14 +239,3 @@ class CombinedLoss(nn.Module):
     def extra_repr(self) -> str:
         """The weights, for the module's repr."""
         return f"betas={self.betas}"
-
-
-def _check_diagonal(weight: Weight, score: scores.Score) -> None:
-    """A cost of right decisions that nobody would count is an error."""
-    for part in weight.weights if isinstance(weight, Product) else (weight,):
-        if isinstance(part, Cost) and (part.tn or part.tp) and part.score not in scores.parts(score):
-            raise ValueError(
-                f"{part} says what right decisions cost, but a weight changes errors only, and the score {score.name} "
-                "does not count the others. Pass the weight's own score, ScoreLoss(weight.score, weight=weight), or a "
-                "Cost without tn and tp."
-            )

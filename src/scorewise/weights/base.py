@@ -161,6 +161,12 @@ def looks_around(weight: Weight | None) -> bool:
     return weight is not None and weight.reach > 0
 
 
+def through_alarms(weight: Weight) -> bool:
+    """Whether a weight sees the threshold through alarms only, and so has coefficients: see `Weight._spread`."""
+    cores = weight._cores()
+    return not cores or (len(cores) == 1 and type(cores[0])._spread is not Weight._spread)
+
+
 def transformed() -> bool:
     """Whether the code is being compiled or is under torch.func, which refuse functions that keep things by hand."""
     # PyTorch has no public way to ask for the latter.

@@ -15,7 +15,7 @@ from scorewise import scores
 from scorewise._inputs import Batch
 from scorewise._sums import total
 from scorewise._values import as_tensor, is_number, number, shape_of
-from scorewise.weights.base import Pair, Scale, Weight
+from scorewise.weights.base import Pair, Product, Scale, Weight
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -170,6 +170,16 @@ class ClassFrequency(Weight):
             negatives, positives = total(torch.stack([counted - y * counted, y * counted], 1))
         everything = negatives + positives
         return scores.ratio(everything, 2 * negatives), scores.ratio(everything, 2 * positives)
+
+
+def check_diagonal(weight: Weight, score: scores.Score) -> None:
+    """Raise a ValueError if right decisions cost something that nobody would count."""
+    for part in weight.weights if isinstance(weight, Product) else (weight,):
+        if isinstance(part, Cost) and (part.tn or part.tp) and part.score not in scores.parts(score):
+            raise ValueError(
+                f"{part} says what right decisions cost, but a weight changes errors only, and the score {score.name} "
+                "does not count the others. Pass the weight's own score, weight.score, or a Cost without tn and tp."
+            )
 
 
 def _surprise(z: Tensor) -> Tensor:

@@ -1,0 +1,93 @@
+"""Which of many thresholds is best, and which are allowed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+import torch
+from torch import Tensor
+
+from scorewise import scores
+from scorewise._cells import Tally
+from scorewise._values import is_number, number
+from scorewise.curves.sweep import score_along
+
+AtLeast = Mapping[str | scores.Score, float]
+"""Scores that a threshold must reach, by name or as they are."""
+
+
+class InfeasibleError(ValueError):
+    """Constraints that no threshold meets."""
+
+
+def constraints(at_least: AtLeast | None) -> list[tuple[scores.Score, float]]:
+    """What a user requires, checked."""
+    if at_least is None:
+        return []
+    if not isinstance(at_least, Mapping):
+        raise TypeError(f'at_least must be a dict as {{"precision": 0.9}}, saw {type(at_least).__name__}.')
+    bounds = []
+    for name, bound in at_least.items():
+        score = scores.get(name)
+        if not is_number(bound) or math.isnan(bound):
+            raise ValueError(f"at_least: {score.name} must be compared with a number, saw {bound!r}.")
+        if not score.greater_is_better:
+            raise ValueError(
+                f"at_least: {score.name} is the better the smaller it is. Negate both: "
+                f"{{-scores.get({score.name!r}): {number(-float(bound))}}}."
+            )
+        bounds.append((score, float(bound)))
+    return bounds
+
+
+def where_allowed(thresholds: Tensor, cells: Tally, bounds: Sequence[tuple[scores.Score, float]]) -> Tensor | None:
+    """Where all constraints are met; None where there are none. Raise a ValueError if that is nowhere."""
+    allowed: Tensor | None = None
+    for k, (score, bound) in enumerate(bounds):
+        values = score_along(score, cells)
+        met = values >= bound
+        both = met if allowed is None else met & allowed
+        if not bool(both.any()):
+            reachable = values if allowed is None else values.masked_fill(~allowed, -math.inf)
+            place = choose(score, thresholds, reachable, allowed)
+            others = " and ".join(f"{other.name} of at least {number(least)}" for other, least in bounds[:k])
+            alone = f" with {others}" if others else ""
+            also = ", though each alone can be met" if others and bool(met.any()) else ""
+            raise InfeasibleError(
+                f"at_least: no threshold has {score.name} of at least {number(bound)}{alone}{also}: the most is "
+                f"{number(float(reachable[place]))}, at the threshold {number(inside(thresholds, place))}. Ask for "
+                "less, or for a better model."
+            )
+        allowed = both
+    return allowed
+
+
+def choose(score: scores.Score, thresholds: Tensor, values: Tensor, allowed: Tensor | None = None) -> int:
+    """The place of the best value; of equal ones, that of the widest stretch."""
+    goodness = values if score.greater_is_better else -values
+    unusable = goodness.isnan() if allowed is None else goodness.isnan() | ~allowed
+    if bool(unusable.any()):
+        goodness = goodness.masked_fill(unusable, -math.inf)
+    top = float(goodness.max())
+    if top == -math.inf:
+        raise ValueError(f"the score {score.name} is NaN at every threshold.")
+    ends = [abs(end) for end in score.range]
+    scale = max(ends) if math.isfinite(max(ends)) else abs(top)
+    # Equal in exact arithmetic is equal to a few roundings here.
+    equal = (goodness >= top - 64 * torch.finfo(values.dtype).eps * scale).nonzero().squeeze(1)
+    if len(equal) == 1:
+        return int(equal)
+    low = thresholds.index_select(0, equal).double()
+    high = torch.cat([thresholds[1:], thresholds.new_ones(1)]).index_select(0, equal).double()
+    return int(equal[(high.clamp(0, 1) - low.clamp(0, 1)).argmax()])
+
+
+def inside(thresholds: Tensor, place: int) -> float:
+    """A threshold in a stretch: its middle if the dtype has room, else its lower end."""
+    last = place == len(thresholds) - 1
+    low, high = float(thresholds[place]), 1.0 if last else float(thresholds[place + 1])
+    if low < 0:
+        return low
+    middle = float(torch.tensor(low + (high - low) / 2, dtype=torch.float64).to(thresholds.dtype))
+    return middle if low <= middle and (middle < high or last) else low

@@ -1,0 +1,271 @@
+"""The score at every threshold, and the best of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypedDict, Unpack, overload
+
+from torch import Tensor
+
+from scorewise import scores
+from scorewise._values import number
+from scorewise.confusion import ConfusionMatrix
+from scorewise.curves.bootstrap import Bootstrap, resample
+from scorewise.curves.choice import AtLeast, choose, constraints, inside, where_allowed
+from scorewise.curves.exact import expected_score
+from scorewise.curves.sweep import Samples, check_weight, in_order, one_label, score_along
+from scorewise.priors import as_prior
+from scorewise.weights import Weight
+from scorewise.weights.base import as_weight
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+
+@dataclass(frozen=True, eq=False)
+class ScoreCurve:
+    """A score at every threshold that makes a difference; `score_curve` makes it.
+
+    Attributes:
+        score: The score.
+        thresholds: Ascending, in the predictions' dtype: each is the least of a stretch, up to the next one, in which
+            no decision changes. At the first everything is called positive (it is -1 if there are predictions of 0), at
+            the last, which is the largest prediction, nothing.
+        values: The score at each of them.
+        matrix: The (weighted) confusion matrix at each of them.
+    """
+
+    score: scores.Score
+    thresholds: Tensor
+    values: Tensor
+    matrix: ConfusionMatrix
+    _samples: Samples = field(repr=False)
+
+    def best(self, *, at_least: AtLeast | None = None) -> tuple[float, float]:
+        """The best threshold and the score there.
+
+        Midway between two predictions, where their dtype has room for that. Of equally good stretches the widest wins.
+
+        Args:
+            at_least: What other scores of the same matrix must reach there, as {"precision": 0.9}.
+        """
+        cells = self.matrix.tn, self.matrix.fp, self.matrix.fn, self.matrix.tp
+        allowed = where_allowed(self.thresholds, cells, constraints(at_least))
+        place = choose(self.score, self.thresholds, self.values, allowed)
+        return inside(self.thresholds, place), float(self.values[place])
+
+    def expected(self, prior: object = None) -> Tensor:
+        """The score averaged over a prior of the threshold, exactly; differentiable in the predictions.
+
+        Args:
+            prior: An object of `scorewise.priors`, a `torch.distributions` object with a cdf, a density function on
+                [0, 1], or None for the uniform prior.
+        """
+        return expected_score(self._samples.batch, self.score, as_prior(prior), self._samples.weight)
+
+    def bootstrap(
+        self,
+        draws: int = 1000,
+        *,
+        level: float = 0.95,
+        block: int | None = None,
+        at_least: AtLeast | None = None,
+        seed: int = 0,
+        progress: Callable[[Iterable[int]], Iterable[int]] | None = None,
+    ) -> Bootstrap:
+        """How far the best threshold and its score depend on the samples that happened to be there.
+
+        Args:
+            draws: How many resamples to draw.
+            level: The share of them that an interval holds.
+            block: How many consecutive samples to resample together. Without it, whole series are resampled if there
+                are several (groups), blocks of max(n^(1/3), 2 T + 1) samples if there is one (times were given, or the
+                weight looks T steps around), and single samples if order in time is no matter. Blocks should be longer
+                than an event lasts.
+            at_least: As for `best`; draws in which it cannot be met are left out, and counted.
+            seed: Of the random numbers.
+            progress: Wraps the loop over draws, as `tqdm.tqdm` does.
+
+        See `Bootstrap` for what the intervals mean.
+        """
+        return resample(
+            self, self._samples, draws, level=level, block=block, at_least=at_least, seed=seed, progress=progress
+        )
+
+    def plot(
+        self,
+        ax: Axes | None = None,
+        *,
+        prior: object = None,
+        bootstrap: Bootstrap | None = None,
+        at_least: AtLeast | None = None,
+    ) -> Figure:
+        """Draw the score over the threshold, and mark the best; needs matplotlib (extra: plot).
+
+        Args:
+            ax: Where to draw; None for a new figure.
+            prior: A prior of the threshold, whose density is drawn beneath.
+            bootstrap: What `bootstrap` returned, to draw its intervals.
+            at_least: As for `best`, which is marked.
+
+        Returns:
+            The figure.
+        """
+        from scorewise.curves.plot import draw  # matplotlib is an extra
+
+        return draw(self, ax, prior=prior, bootstrap=bootstrap, at_least=at_least)
+
+    def __repr__(self) -> str:
+        threshold, value = self.best()
+        stretches = f"{len(self.thresholds):,} thresholds"
+        return f"<{self.score.name} at {stretches}, best {number(value)} at {number(threshold)}>"
+
+
+class Context(TypedDict, total=False):
+    """What else a batch is told by; see `score_curve`."""
+
+    from_logits: bool
+    groups: object
+    times: Tensor | None
+    mask: Tensor | None
+    sample_weight: Tensor | None
+    costs: Tensor | None
+
+
+@overload
+def score_curve(
+    predictions: Tensor,
+    targets: Tensor,
+    score: str | scores.Score,
+    weight: Weight | None = None,
+    **context: Unpack[Context],
+) -> ScoreCurve: ...
+
+
+@overload
+def score_curve(
+    predictions: Tensor,
+    targets: Tensor,
+    score: list[str | scores.Score] | tuple[str | scores.Score, ...],
+    weight: Weight | None = None,
+    **context: Unpack[Context],
+) -> dict[str, ScoreCurve]: ...
+
+
+def score_curve(
+    predictions: Tensor,
+    targets: Tensor,
+    score: str | scores.Score | list[str | scores.Score] | tuple[str | scores.Score, ...],
+    weight: Weight | None = None,
+    *,
+    from_logits: bool = False,
+    groups: object = None,
+    times: Tensor | None = None,
+    mask: Tensor | None = None,
+    sample_weight: Tensor | None = None,
+    costs: Tensor | None = None,
+) -> ScoreCurve | dict[str, ScoreCurve]:
+    """A score at every threshold, exactly, for the time of a sort.
+
+    Args:
+        predictions: Probabilities (or 0/1 classes), (n,); tensors or NumPy arrays.
+        targets: Labels 0/1, or soft labels in [0, 1], (n,).
+        score: A name (see `scorewise.scores.names`) or a `Score`; or a list of them, which share the matrices.
+        weight: What an error costs, an object of `scorewise.weights` that sees the threshold through alarms only: not
+            Margin, nor Custom.
+        from_logits: Whether ``predictions`` are logits; thresholds are probabilities all the same.
+        groups: The series that each sample belongs to, as for `confusion_matrix`.
+        times: When, in whole units of one lag, as for `confusion_matrix`.
+        mask: True where a sample counts, as for `confusion_matrix`.
+        sample_weight: How much each sample counts, at least 0.
+        costs: What an error of each sample costs, as for `confusion_matrix`.
+
+    Returns:
+        The curve; for a list of scores, a dict of one for each name.
+
+    Example:
+        >>> import torch
+        >>> predictions, targets = torch.tensor([0.1, 0.4, 0.35, 0.8]), torch.tensor([0, 0, 1, 1])
+        >>> curve = score_curve(predictions, targets, "csi")
+        >>> curve.thresholds, curve.values
+        (tensor([0.0000, 0.1000, 0.3500, 0.4000, 0.8000]),
+         tensor([0.5000, 0.6667, 0.3333, 0.5000, 0.0000], dtype=torch.float64))
+        >>> threshold, value = curve.best()
+        >>> round(threshold, 3), round(value, 3)
+        (0.225, 0.667)
+        >>> curve.expected()  # over all thresholds alike
+        tensor(0.4333, dtype=torch.float64)
+    """
+    weight = as_weight(weight)
+    several = isinstance(score, list | tuple)
+    asked = list(score) if isinstance(score, list | tuple) else [score]
+    wanted = [scores.get(one) for one in asked]
+    for one in wanted:
+        check_weight(weight, one)
+    rest = {"groups": groups, "times": times, "mask": mask, "sample_weight": sample_weight, "costs": costs}
+    batch = one_label(predictions, targets, weight, from_logits=from_logits, **rest)
+    samples = in_order(batch, weight)
+    thresholds, cells = samples.stairs()
+    thresholds, matrix = thresholds.to(batch.predictions.dtype), ConfusionMatrix(*cells)
+    curves = [ScoreCurve(one, thresholds, score_along(one, cells), matrix, samples) for one in wanted]
+    if not several:
+        return curves[0]
+    return {name if isinstance(name, str) else name.name: curve for name, curve in zip(asked, curves, strict=True)}
+
+
+def best_threshold(
+    predictions: Tensor,
+    targets: Tensor,
+    score: str | scores.Score,
+    weight: Weight | None = None,
+    *,
+    at_least: AtLeast | None = None,
+    from_logits: bool = False,
+    groups: object = None,
+    times: Tensor | None = None,
+    mask: Tensor | None = None,
+    sample_weight: Tensor | None = None,
+    costs: Tensor | None = None,
+) -> float:
+    """The threshold with the best score: no grid, all of them are tried.
+
+    Args:
+        predictions: As for `score_curve`, and so are the arguments that are not named here.
+        targets: Labels 0/1, or soft labels in [0, 1], (n,).
+        score: A name (see `scorewise.scores.names`) or a `Score`.
+        weight: What an error costs.
+        at_least: What other scores of the same (weighted) matrix must reach, as {"precision": 0.9}. If they cannot, the
+            error says what they can.
+        from_logits: Whether ``predictions`` are logits; the threshold is a probability all the same.
+        groups: The series that each sample belongs to.
+        times: When, in whole units of one lag.
+        mask: True where a sample counts.
+        sample_weight: How much each sample counts, at least 0.
+        costs: What an error of each sample costs.
+
+    Returns:
+        A number: what is greater than it is to be called positive. It lies midway between two predictions where their
+        dtype has room for that; of equally good stretches between predictions the widest is taken.
+
+    Example:
+        >>> import torch
+        >>> predictions, targets = torch.tensor([0.1, 0.4, 0.35, 0.8]), torch.tensor([0, 0, 1, 1])
+        >>> round(best_threshold(predictions, targets, "csi"), 3)
+        0.225
+        >>> round(best_threshold(predictions, targets, "csi", at_least={"precision": 0.9}), 3)
+        0.6
+    """
+    curve = score_curve(
+        *(predictions, targets, score, weight),
+        from_logits=from_logits,
+        groups=groups,
+        times=times,
+        mask=mask,
+        sample_weight=sample_weight,
+        costs=costs,
+    )
+    if not isinstance(curve, ScoreCurve):
+        raise TypeError("best_threshold: expected one score, saw a list. score_curve takes several.")
+    return curve.best(at_least=at_least)[0]

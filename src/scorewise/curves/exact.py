@@ -1,0 +1,81 @@
+r"""The exact expected score: :math:`\mathbb{E}_\tau[s(wCM(\tau))]`, and its gradient.
+
+Let :math:`s_0, …, s_n` be the scores while the j samples with the smallest predictions are no alarms. The threshold
+lies between the predictions j and j + 1 with probability :math:`F(v_{j+1}) - F(v_j)`, so that, summed by parts,
+
+.. math:: \mathbb{E}_\tau[s] = s_n + \sum_j F(v_j)\,(s_{j-1} - s_j).
+
+The factors :math:`s_{j-1} - s_j`, what it is worth that sample j is an alarm, depend on nothing but the order of the
+predictions. So the gradient is the density times them, and any function of the matrix will do for a score: none of its
+own derivatives is needed. (Where coefficients depend on predictions or learn themselves, as those of cross entropy do,
+autograd goes through the sums and the score as well.)
+"""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from scorewise._cells import Plan, check_labels, expected_under, plan_for
+from scorewise._inputs import Batch
+from scorewise.curves.sweep import ascending, cells_along, matters, score_along
+from scorewise.priors import ThresholdPrior
+from scorewise.scores import Score
+from scorewise.weights import Weight
+from scorewise.weights.base import transformed
+
+
+def expected_score(batch: Batch, score: Score, prior: ThresholdPrior, weight: Weight | None) -> Tensor:
+    """The expected score of a batch that is known to be sound, one for each label; differentiable."""
+    x = batch.predictions
+    check_labels(prior, x)
+    plan = plan_for(batch, weight)
+    keys, order = ascending(x)
+    with contextlib.nullcontext() if plan.learns else torch.no_grad():
+        values = score_along(score, cells_along(batch, plan, order))
+        some = matters(batch, plan)
+        steps = _shared(values, keys, None if some is None else some.gather(0, order))
+        worth = torch.zeros_like(steps).scatter(0, order, steps)
+        # F of those whose alarm does harm, 1 - S of those it is good for: so all terms are errors, small where the
+        # predictions are good, and have all their digits.
+        if_quiet = worth * (worth > 0)
+        if_alarm = if_quiet - worth
+        flawless = values[-1] + if_quiet.sum(0)
+    coefficients = if_alarm.to(x.dtype), if_quiet.to(x.dtype)
+    errors = Plan((1.0, 1.0), coefficients, None, learns=plan.learns)
+    _, false_alarms, misses, _ = expected_under(replace(batch, count=None), prior, errors)
+    return flawless - false_alarms - misses
+
+
+def _shared(values: Tensor, keys: Tensor, some: Tensor | None) -> Tensor:
+    """What each alarm is worth, in the order of the predictions.
+
+    Equal predictions are alarms together: what all of them are worth is shared by those that matter at all.
+    """
+    n = keys.shape[0]
+    equal = keys[1:] == keys[:-1]
+    eager = keys.device.type == "cpu" and not transformed()
+    if n < 2 or (eager and not bool(equal.any())):
+        return values[:-1] - values[1:]
+    edge = torch.ones_like(equal[:1])
+    if eager and keys.dim() == 1:
+        ends = torch.cat([edge, ~equal, edge]).nonzero().squeeze(1)
+        sizes = ends.diff()
+        together = -values[ends].diff()
+        if some is None:
+            return (together / sizes).repeat_interleave(sizes, output_size=n)
+        sharing = torch.cat([torch.zeros_like(ends[:1]), some.cumsum(0)])[ends].diff()
+        return (together / sharing.clamp(min=1)).repeat_interleave(sizes, output_size=n) * some
+    # The same in shapes that do not depend on values.
+    place = torch.arange(n, device=keys.device).reshape(-1, *[1] * (keys.dim() - 1)).expand_as(keys)
+    start = torch.where(torch.cat([edge, ~equal]), place, 0).cummax(0).values
+    stop = torch.where(torch.cat([~equal, edge]), place + 1, n).flip(0).cummin(0).values.flip(0)
+    together = values.gather(0, start) - values.gather(0, stop)
+    if some is None:
+        return together / (stop - start)
+    so_far = torch.cat([torch.zeros_like(place[:1]), some.cumsum(0)])
+    sharing = so_far.gather(0, stop) - so_far.gather(0, start)
+    return together / sharing.clamp(min=1) * some

@@ -1,0 +1,193 @@
+"""Samples in the order of their predictions, and the confusion matrix after each of them.
+
+A threshold that rises over the predictions turns one sample after another from an alarm into none, and nothing else
+happens in between. So all the matrices that there are come from one sort and one running sum for each cell. That holds
+for every weight that sees the threshold through alarms only; see `Weight._spread` for why the errors of one that looks
+around in time are a sum over samples too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from scorewise._blocks import rows_per_block
+from scorewise._cells import Plan, Tally, plan_for, scaled
+from scorewise._inputs import Batch
+from scorewise._values import shape_of
+from scorewise.confusion import read
+from scorewise.priors.base import widened
+from scorewise.scores import Score
+from scorewise.weights.base import Weight, through_alarms, transformed
+from scorewise.weights.samplewise import check_diagonal
+
+
+def one_label(predictions: object, targets: object, weight: Weight | None, **rest: Any) -> Batch:
+    """What users passed, made ready, judged, and of one label."""
+    batch = read(predictions, targets, weight, hard=True, **rest)
+    if batch.predictions.dim() != 1:
+        raise ValueError(
+            f"a curve is of one label, predictions of shape (n,), saw {shape_of(batch.predictions)}. Pass the columns "
+            "one by one: predictions[:, j], targets[:, j]."
+        )
+    return batch
+
+
+def in_float64(batch: Batch) -> Batch:
+    """The same batch with all the digits that its device has: 1/3 is not 0.33333334."""
+    if batch.predictions.device.type == "mps":
+        return replace(batch, predictions=batch.predictions.float())
+    return replace(batch, predictions=batch.predictions.double(), targets=batch.targets.double())
+
+
+def check_weight(weight: Weight | None, score: Score) -> None:
+    """Raise a ValueError if a weight changes the matrix between two predictions, or does not fit the score."""
+    if weight is None:
+        return
+    check_diagonal(weight, score)
+    if through_alarms(weight):
+        return
+    if len(weight._cores()) > 1:
+        reason = "is a product of several weights that see the threshold, which has to be integrated over it"
+    else:
+        reason = "sees the threshold itself, so that the matrix changes between two predictions too"
+    raise ValueError(
+        f"{weight} {reason}: there is no list of thresholds to choose from, and no exact expected score. Use a weight "
+        "that sees the threshold through alarms only (Cost, ClassFrequency, CrossEntropy, Value, or a product with one "
+        "Value at most); expected_confusion_matrix and ScoreLoss without exact=True take any."
+    )
+
+
+def ascending(x: Tensor) -> tuple[Tensor, Tensor]:
+    """Predictions from the smallest up, and the sample that each belongs to; each label for itself."""
+    x = widened(x.detach())
+    if x.device.type != "cpu" or x.dim() != 1 or transformed():
+        ordered, order = torch.sort(x, dim=0)
+        return ordered, order
+    # PyTorch sorts integers by radix, several times as fast. As integers, floats are ordered by size and then sign,
+    # hence the flipped bits of negative ones; minus zero must become zero first.
+    kind, bits = (torch.int64, 63) if x.dtype == torch.float64 else (torch.int32, 31)
+    keys, order = _flipped((x + 0.0).view(kind), bits).sort()
+    return _flipped(keys, bits).view(x.dtype), order
+
+
+def _flipped(bits: Tensor, size: int) -> Tensor:
+    return bits ^ ((bits >> size) & ((1 << size) - 1))
+
+
+def matters(batch: Batch, plan: Plan) -> Tensor | None:
+    """Whether calling a sample positive changes anything; None where all of them do."""
+    if batch.count is None:
+        return None
+    some = (batch.count != 0).expand_as(batch.targets)
+    if plan.coefficients is None:
+        return some
+    return some | (plan.coefficients[0] != 0) | (plan.coefficients[1] != 0)
+
+
+def cells_along(batch: Batch, plan: Plan, order: Tensor) -> Tally:
+    """The four cells, each of (samples + 1, ...), while the first 0, 1, 2, … samples of an order are no alarms.
+
+    Samples that do not matter may be missing in the order.
+    """
+    y, count = batch.targets, batch.count
+    wide = torch.float32 if y.device.type == "mps" else torch.float64
+    if count is None and plan.coefficients is None and y.device.type == "cpu" and y.dim() == 1 and not transformed():
+        ones = _picked(y, order)
+        if bool(((ones == 0) | (ones == 1)).all()):
+            # Counts are exact, and so are their differences.
+            fn = _below(ones, wide)
+            tn = torch.arange(fn.shape[0], dtype=wide) - fn
+            return scaled((tn, tn[-1] - tn, fn, fn[-1] - fn), plan.scales)
+    if_positive = y if count is None else y * count
+    if_negative = 1 - y if count is None else count - if_positive
+    for_fp, for_fn = plan.coefficients or (if_negative, if_positive)
+    tn, fn = (_below(_picked(t, order), wide) for t in (if_negative, for_fn))
+    # Summed from the other end, rather than subtracted from the total: small sums keep their digits.
+    fp, tp = (_above(_picked(t, order), wide) for t in (for_fp, if_positive))
+    return scaled((tn, fp, fn, tp), plan.scales)
+
+
+def _picked(t: Tensor, order: Tensor) -> Tensor:
+    return t.index_select(0, order) if order.dim() == 1 else t.expand_as(order).gather(0, order)
+
+
+def _below(t: Tensor, dtype: torch.dtype) -> Tensor:
+    return torch.cat([t.new_zeros((1, *t.shape[1:]), dtype=dtype), t.cumsum(0, dtype=dtype)])
+
+
+def _above(t: Tensor, dtype: torch.dtype) -> Tensor:
+    return _below(t.flip(0), dtype).flip(0)
+
+
+def score_along(score: Score, cells: Tally) -> Tensor:
+    """The score of many matrices."""
+    values = _by_blocks(score.function, cells)
+    if not isinstance(values, Tensor) or values.shape != cells[0].shape:
+        raise TypeError(
+            f"the score {score.name} must give one number for each matrix, a tensor of shape {tuple(cells[0].shape)}; "
+            f"saw {tuple(values.shape) if isinstance(values, Tensor) else type(values).__name__}."
+        )
+    return values
+
+
+def _by_blocks(function: Callable[..., Tensor], cells: Tally) -> Tensor:
+    """In parts that fit into a core's cache, where nothing has to see inside."""
+    rows = rows_per_block(cells[0])
+    if any(cell.requires_grad for cell in cells) or rows >= cells[0].shape[0]:
+        return function(*cells)
+    values = torch.empty_like(cells[0])
+    for part, *some in zip(values.split(rows), *(cell.split(rows) for cell in cells), strict=True):
+        part.copy_(function(*some))
+    return values
+
+
+@dataclass(frozen=True)
+class Samples:
+    """What a curve is made of, for whoever asks for more: a batch in float64, and its samples in order.
+
+    ``keys`` are the predictions from the smallest up, probabilities in the dtype that they are compared in, and
+    ``order`` is the sample that each belongs to.
+    """
+
+    batch: Batch
+    weight: Weight | None
+    keys: Tensor
+    order: Tensor
+
+    @torch.no_grad()
+    def stairs(self, batch: Batch | None = None) -> tuple[Tensor, Tally]:
+        """The least threshold of each stretch in which no decision changes, ascending, and the cells there.
+
+        ``batch`` is another one with the same predictions, in which samples count differently.
+        """
+        batch = batch or self.batch
+        plan = plan_for(batch, self.weight)
+        some, keys, order = matters(batch, plan), self.keys, self.order
+        if some is not None and not bool(some.all()):
+            kept = some.index_select(0, order)
+            keys, order = keys[kept], order[kept]
+        cells = cells_along(batch, plan, order)
+        # Below 0 if it has to be: what is called positive is greater than the threshold.
+        lowest = keys.new_zeros(1) if not len(keys) or bool(keys[0] > 0) else -keys.new_ones(1)
+        distinct = keys[1:] != keys[:-1]
+        if bool(distinct.all()):
+            return torch.cat([lowest, keys]), cells
+        # Equal predictions change sides together: only the last of them is a threshold.
+        edge = torch.ones_like(distinct[:1])
+        at = torch.cat([edge, distinct, edge]).nonzero().squeeze(1)
+        tn, fp, fn, tp = (cell.index_select(0, at) for cell in cells)
+        return torch.cat([lowest, keys.index_select(0, at[1:] - 1)]), (tn, fp, fn, tp)
+
+
+def in_order(batch: Batch, weight: Weight | None) -> Samples:
+    """The samples of a batch that is known to be sound, of one label, in the order of their predictions."""
+    x = batch.predictions
+    with torch.no_grad():
+        # As `confusion_matrix` decides: by probabilities, in the dtype of what was passed.
+        keys, order = ascending(torch.sigmoid(x) if batch.from_logits else x)
+    return Samples(in_float64(batch), weight, keys, order)
