@@ -19,8 +19,8 @@ import torch
 from torch.nn.functional import binary_cross_entropy_with_logits
 
 import scorewise as sw
-from benchmarks import weights
-from benchmarks.timing import peak_memory, step, take_turns
+from benchmarks import curves, weights
+from benchmarks.timing import Rows, peak_memory, rows, step, take_turns
 
 RESULTS = Path(__file__).parent / "results"
 BASE = "binary cross entropy"
@@ -35,7 +35,8 @@ many probabilities, without a gradient, beside a whole step of cross entropy. La
 unless it says masked, in the memory figures too.
 
 The aims on a CPU: a step at most 4 × at n = 4,096 and at most 1.5 × at n = 1,048,576 with the uniform prior, and a cdf
-at most 10 × at n = 1,048,576; with a value weight of 8 lags at most 10 × and 6 ×.
+at most 10 × at n = 1,048,576; with a value weight of 8 lags at most 10 × and 6 ×. The best threshold of n = 2,097,152
+predictions at most 2 × one `torch.sort` of them, value-weighted (T = 3) at most 3 ×.
 """
 MEMORY = {
     "binary cross entropy": "torch.nn.functional.binary_cross_entropy_with_logits",
@@ -59,7 +60,7 @@ PRIORS: dict[str, object] = {
 }
 
 
-def compare(n: int, seconds: float, device: str) -> list[dict[str, object]]:
+def compare(n: int, seconds: float, device: str) -> Rows:
     """Ratios to binary cross entropy at a batch of n: every score, then every prior, then the validated loss."""
     g = torch.Generator().manual_seed(0)
     z = torch.randn(n, generator=g).to(device).requires_grad_()
@@ -76,12 +77,7 @@ def compare(n: int, seconds: float, device: str) -> list[dict[str, object]]:
     p = torch.sigmoid(z.detach())
     for name, prior in PRIORS.items():
         losses[f"cdf alone {name}"] = lambda prior=prior: prior.cdf(p)
-    medians = take_turns(losses, seconds, device)
-    base = medians[BASE]
-    return [
-        {"n": n, "what": name, "microseconds": round(m * 1e6, 1), "ratio": round(m / base, 3)}
-        for name, m in medians.items()
-    ]
+    return rows(n, take_turns(losses, seconds, device))
 
 
 def render() -> None:
@@ -106,6 +102,8 @@ def render() -> None:
                 f"one tensor operation at a time: {plain['microseconds'] / 1e6:.2f} s, "
                 f"{plain['ratio']:.0f} × as long.\n"
             )
+        if "curves" in kept:
+            page += _curves(kept)
         if "memory" in kept:
             page.append("### Memory\n\nPeak extra memory of a step, in bytes per sample, of which the gradient is 4:\n")
             page.append("| | n | bytes per sample |\n|---|---:|---:|")
@@ -114,7 +112,27 @@ def render() -> None:
     (RESULTS.parent / "README.md").write_text("\n".join(page).rstrip() + "\n")
 
 
-def _table(times: list[dict[str, object]]) -> list[str]:
+def _curves(kept: dict[str, Rows]) -> list[str]:
+    lines = ["### Every threshold\n", *_table(kept["curves"], curves.SORT), "", "The same over n:\n"]
+    sizes = sorted({row["n"] for row in kept["curve_growth"]})
+    lines.append(f"| ms (ns per n log₂ n) | {' | '.join(f'{n:,}' for n in sizes)} |\n|---|{'---:|' * len(sizes)}")
+    for what in dict.fromkeys(row["what"] for row in kept["curve_growth"]):
+        mine = [row for row in kept["curve_growth"] if row["what"] == what]
+        cells = [f"{row['milliseconds']:,.1f} ({row['per_n_log_n']:.2f})" for row in mine]
+        lines.append(f"| {what} | {' | '.join(cells)} |")
+    lines += ["", "The exact loss, forward and backward, beside the first-order one:\n", *_table(kept["exact"]), ""]
+    if "peers" in kept:
+        lines.append("Best HSS of the same float64 predictions, pair by pair:\n")
+        lines.append("| | n | ms | as long as ours | HSS reached |\n|---|---:|---:|---:|---:|")
+        lines += [
+            f"| {row['what']} | {row['n']:,} | {row['milliseconds']:,.2f} | {row['ratio']:,.2f} × | {row['hss']:.9f} |"
+            for row in kept["peers"]
+        ]
+        lines.append("")
+    return lines
+
+
+def _table(times: Rows, base: str = BASE) -> list[str]:
     sizes = sorted({row["n"] for row in times})
     lines = [f"| | {' | '.join(f'n = {n:,}' for n in sizes)} |\n|---|{'---:|' * len(sizes)}"]
     for what in dict.fromkeys(row["what"] for row in times):
@@ -124,7 +142,7 @@ def _table(times: list[dict[str, object]]) -> list[str]:
             if row is None:
                 cells.append("")
             else:
-                cells.append(f"{row['microseconds']:,.0f} µs" if what == BASE else f"{row['ratio']:.2f} ×")
+                cells.append(f"{row['microseconds']:,.0f} µs" if what == base else f"{row['ratio']:.2f} ×")
         lines.append(f"| {what} | {' | '.join(cells)} |")
     return lines
 
@@ -153,7 +171,21 @@ def main() -> None:
     result["growth"] = weights.growth(1 if options.quick else 15, options.device, 16 if options.quick else 22)
     for row in result["growth"]:
         print(f"  n = {row['n']:>9,} T = {row['T']:>3}  {row['microseconds'] / 1000:>10,.2f} ms")
+    print("every threshold")
+    quick = options.quick
+    result["curves"] = _print(curves.compare(1 << (17 if quick else 21), 2 if quick else 60, options.device))
+    result["curve_growth"] = curves.growth(1 if quick else 12, options.device, 16 if quick else 24)
+    for row in result["curve_growth"]:
+        print(f"  n = {row['n']:>10,} {row['what']:<35}{row['milliseconds']:>12,.2f} ms")
+    result["exact"] = []
+    for n in (4096, 1 << (17 if quick else 20)):
+        result["exact"] += _print(curves.exact(n, 1 if quick else 15, options.device))
     if options.device == "cpu":
+        from benchmarks import peers  # other machines may lack scikit-learn
+
+        result["peers"] = peers.thresholds(256 if quick else 1024, 1 << (14 if quick else 17), 1 if quick else 10)
+        for row in result["peers"]:
+            print(f"  n = {row['n']:>9,} {row['what']:<50}{row['milliseconds']:>12,.2f} ms, HSS {row['hss']:.9f}")
         result["loop"] = _print(weights.loop(1))
         n = 1 << (20 if options.quick else 24)
         result["memory"] = [

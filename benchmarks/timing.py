@@ -12,6 +12,8 @@ from pathlib import Path
 
 import torch
 
+Rows = list[dict[str, object]]
+
 
 def take_turns(calls: dict[str, Callable[[], object]], seconds: float, device: str) -> dict[str, float]:
     """Median seconds of each call."""
@@ -32,6 +34,15 @@ def take_turns(calls: dict[str, Callable[[], object]], seconds: float, device: s
                 torch.cuda.synchronize()
             times[name].append(time.perf_counter() - start)
     return {name: statistics.median(t) for name, t in times.items()}
+
+
+def rows(n: int, medians: dict[str, float]) -> Rows:
+    """The lines of a table: each call at a batch of n, and its ratio to the first."""
+    base = next(iter(medians.values()))
+    return [
+        {"n": n, "what": name, "microseconds": round(m * 1e6, 1), "ratio": round(m / base, 3)}
+        for name, m in medians.items()
+    ]
 
 
 def step(

@@ -8,9 +8,8 @@ import torch
 from torch.nn.functional import binary_cross_entropy_with_logits
 
 import scorewise as sw
-from benchmarks.timing import step, take_turns
+from benchmarks.timing import Rows, rows, step, take_turns
 
-Rows = list[dict[str, object]]
 T = 8
 
 
@@ -70,12 +69,12 @@ def losses(n: int, device: str) -> dict[str, Callable[[], object]]:
 
 def compare(n: int, seconds: float, device: str) -> Rows:
     """Ratios to binary cross entropy at a batch of n."""
-    return _rows(n, take_turns(losses(n, device), seconds, device))
+    return rows(n, take_turns(losses(n, device), seconds, device))
 
 
 def growth(seconds: float, device: str, most: int) -> Rows:
     """Microseconds of a step of `Value`, over n and over T."""
-    rows: Rows = []
+    kept: Rows = []
     for kind, sizes in (
         ("n", [(1 << k, T) for k in range(14, most + 1, 2)]),
         ("T", [(1 << min(17, most), steps) for steps in (1, 2, 4, 8, 16, 32, 64, 128)]),
@@ -86,11 +85,11 @@ def growth(seconds: float, device: str, most: int) -> Rows:
             loss = sw.ScoreLoss("tss", weight=sw.weights.Value(sw.weights.linear(steps)), validate=False)
             calls[f"{n} {steps}"] = step(loss, z, y)
         medians = take_turns(calls, seconds, device)
-        rows += [
+        kept += [
             {"over": kind, "n": n, "T": steps, "microseconds": round(medians[f"{n} {steps}"] * 1e6, 1)}
             for n, steps in sizes
         ]
-    return rows
+    return kept
 
 
 def loop(seconds: float) -> Rows:
@@ -122,12 +121,4 @@ def loop(seconds: float) -> Rows:
     a, b = ours(z, y), plain(z, y)
     assert torch.allclose(a, b, atol=1e-5), (a, b)
     medians = take_turns({"Value, max": step(ours, z, y), "a loop over samples": step(plain, z, y)}, seconds, "cpu")
-    return _rows(n, medians)
-
-
-def _rows(n: int, medians: dict[str, float]) -> Rows:
-    base = next(iter(medians.values()))
-    return [
-        {"n": n, "what": name, "microseconds": round(m * 1e6, 1), "ratio": round(m / base, 3)}
-        for name, m in medians.items()
-    ]
+    return rows(n, medians)
