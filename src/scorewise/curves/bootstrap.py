@@ -139,7 +139,7 @@ def _units(samples: Samples, block: int | None) -> tuple[Callable[[torch.Generat
     steps = None if timeline is None or timeline.steps is None else timeline.steps.cpu()
     series = torch.zeros(n, dtype=torch.int64)
     if steps is not None and n:
-        series[1:] = (steps >= FAR).cumsum(0)
+        series[1:] = (steps == FAR).cumsum(0)
     if batch.count is not None:  # what does not count is not drawn either
         counted = (batch.count.cpu() != 0)[in_time]
         in_time, series = in_time[counted], _renumbered(series[counted])
@@ -181,8 +181,6 @@ def _drawn(units: int, g: torch.Generator) -> Tensor:
 
 
 def _blocks(n: int, length: int, g: torch.Generator) -> Tensor:
-    """How often each of n samples on a circle comes up in so many blocks of them that there are n or more."""
-    starts = torch.bincount(torch.randint(n, (-(-n // length),), generator=g), minlength=n)
-    # Sample i is in the blocks that start at i, i - 1, …, i - length + 1.
-    begun = torch.cat([starts[n - length + 1 :], starts]).cumsum(0)
-    return torch.cat([begun[length - 1 : length], begun[length:] - begun[:-length]])
+    """How often each of n samples on a circle comes up in blocks of them, the last cut so that there are n in all."""
+    starts = torch.randint(n, (-(-n // length), 1), generator=g)
+    return torch.bincount((starts + torch.arange(length)).flatten()[:n] % n, minlength=n)

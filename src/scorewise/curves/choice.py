@@ -72,15 +72,15 @@ def choose(score: scores.Score, thresholds: Tensor, values: Tensor, allowed: Ten
     top = float(goodness.max())
     if top == -math.inf:
         raise ValueError(f"the score {score.name} is NaN at every threshold.")
-    ends = [abs(end) for end in score.range]
-    scale = max(ends) if math.isfinite(max(ends)) else abs(top)
+    largest = max(map(abs, score.range))
+    scale = largest if math.isfinite(largest) else abs(top)
     # Equal in exact arithmetic is equal to a few roundings here.
     equal = (goodness >= top - 64 * torch.finfo(values.dtype).eps * scale).nonzero().squeeze(1)
     if len(equal) == 1:
         return int(equal)
-    low = thresholds.index_select(0, equal).double()
-    high = torch.cat([thresholds[1:], thresholds.new_ones(1)]).index_select(0, equal).double()
-    return int(equal[(high.clamp(0, 1) - low.clamp(0, 1)).argmax()])
+    ends = torch.cat([thresholds, thresholds.new_ones(1)]).clamp(0, 1)
+    low, high = (ends[places].cpu().double() for places in (equal, equal + 1))
+    return int(equal[int((high - low).argmax())])
 
 
 def inside(thresholds: Tensor, place: int) -> float:

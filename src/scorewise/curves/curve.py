@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, TypedDict, Unpack, overload
 from torch import Tensor
 
 from scorewise import scores
-from scorewise._values import number
 from scorewise.confusion import ConfusionMatrix
 from scorewise.curves.bootstrap import Bootstrap, resample
 from scorewise.curves.choice import AtLeast, choose, constraints, inside, where_allowed
@@ -118,9 +117,7 @@ class ScoreCurve:
         return draw(self, ax, prior=prior, bootstrap=bootstrap, at_least=at_least)
 
     def __repr__(self) -> str:
-        threshold, value = self.best()
-        stretches = f"{len(self.thresholds):,} thresholds"
-        return f"<{self.score.name} at {stretches}, best {number(value)} at {number(threshold)}>"
+        return f"<{self.score.name} at {len(self.thresholds):,} thresholds>"
 
 
 class Context(TypedDict, total=False):

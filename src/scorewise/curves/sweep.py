@@ -68,10 +68,10 @@ def ascending(x: Tensor) -> tuple[Tensor, Tensor]:
     if x.device.type != "cpu" or x.dim() != 1 or transformed():
         ordered, order = torch.sort(x, dim=0)
         return ordered, order
-    # PyTorch sorts integers by radix, several times as fast. As integers, floats are ordered by size and then sign,
-    # hence the flipped bits of negative ones; minus zero must become zero first.
+    # PyTorch sorts integers by radix, several times as fast. As integers, negative floats are ordered the wrong way
+    # round, hence their flipped bits; minus zero comes right before zero.
     kind, bits = (torch.int64, 63) if x.dtype == torch.float64 else (torch.int32, 31)
-    keys, order = _flipped((x + 0.0).view(kind), bits).sort()
+    keys, order = _flipped(x.view(kind), bits).sort()
     return _flipped(keys, bits).view(x.dtype), order
 
 
