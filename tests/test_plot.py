@@ -38,9 +38,9 @@ def test_it_draws_where_it_is_told_and_returns_that_figure():
     figure, axes = plt.subplots(1, 2)
     curves = sw.score_curve(P, Y, ["tss", "hss"])
     assert curves["tss"].plot(axes[1]) is figure
-    assert curves["hss"].plot(axes[1]) is figure
+    assert curves["hss"].plot(axes[1], label="Heidke") is figure
     assert not axes[0].lines
-    assert {"tss", "hss"} <= set(labels(axes[1]))
+    assert {"tss", "Heidke"} <= set(labels(axes[1]))
     assert plt.get_fignums() == [figure.number]
 
 

@@ -100,6 +100,7 @@ class ScoreCurve:
         prior: object = None,
         bootstrap: Bootstrap | None = None,
         at_least: AtLeast | None = None,
+        label: str | None = None,
     ) -> Figure:
         """Draw the score over the threshold, and mark the best; needs matplotlib (extra: plot).
 
@@ -108,13 +109,14 @@ class ScoreCurve:
             prior: A prior of the threshold, whose density is drawn beneath.
             bootstrap: What `bootstrap` returned, to draw its intervals.
             at_least: As for `best`, which is marked.
+            label: What the legend calls it; None for the score's name.
 
         Returns:
             The figure.
         """
         from scorewise.curves.plot import draw  # matplotlib is an extra
 
-        return draw(self, ax, prior=prior, bootstrap=bootstrap, at_least=at_least)
+        return draw(self, ax, prior=prior, bootstrap=bootstrap, at_least=at_least, label=label)
 
     def __repr__(self) -> str:
         return f"<{self.score.name} at {len(self.thresholds):,} thresholds>"

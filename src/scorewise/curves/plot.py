@@ -22,7 +22,13 @@ _COLUMNS = 2000  # more than a picture has
 
 
 def draw(
-    curve: ScoreCurve, ax: Axes | None, *, prior: object, bootstrap: Bootstrap | None, at_least: AtLeast | None
+    curve: ScoreCurve,
+    ax: Axes | None,
+    *,
+    prior: object,
+    bootstrap: Bootstrap | None,
+    at_least: AtLeast | None,
+    label: str | None,
 ) -> Figure:
     """`ScoreCurve.plot`."""
     try:
@@ -33,7 +39,11 @@ def draw(
         _, ax = plt.subplots(figsize=(7, 4), layout="constrained")
     x, y = _thinned(curve.thresholds.double().cpu().clamp(min=0), curve.values.cpu())
     (line,) = ax.plot(
-        [*x.tolist(), 1.0], [*y.tolist(), float(y[-1])], drawstyle="steps-post", label=curve.score.name, linewidth=1.5
+        [*x.tolist(), 1.0],
+        [*y.tolist(), float(y[-1])],
+        drawstyle="steps-post",
+        label=label or curve.score.name,
+        linewidth=1.5,
     )
     color = line.get_color()
     threshold, value = curve.best(at_least=at_least)
