@@ -94,8 +94,14 @@ def outcomes(series, score, weight, chances):
 ALL_OF_THEM = {
     "samples": (SAMPLES, None, drawn(4, [[0], [1], [2], [3]], 4), {}, "samples"),
     "samples that count": (MASKED, None, drawn(6, [[0], [2], [3], [5]], 4), {}, "samples"),
-    "series": (STATIONS, None, drawn(9, [[0, 2], [1, 4, 8], [3, 5, 6, 7]], 3), {}, "series"),
-    "series with a window": (STATIONS, VALUE, drawn(9, [[0, 2], [1, 4, 8], [3, 5, 6, 7]], 3), {}, "series"),
+    "series": (STATIONS, None, drawn(9, [[0, 2], [1, 4, 8], [3, 5, 6, 7]], 3), {"block": "series"}, "3 series"),
+    "series with a window": (
+        STATIONS,
+        VALUE,
+        drawn(9, [[0, 2], [1, 4, 8], [3, 5, 6, 7]], 3),
+        {"block": "series"},
+        "3 series",
+    ),
     "blocks": (HOURS, None, drawn(6, blocks(range(6), 3), 2), {"block": 3}, "blocks of 3 samples"),
     "blocks with a window": (HOURS, VALUE, drawn(6, blocks(range(6), 2), 3), {"block": 2}, "blocks of 2 samples"),
     "blocks in the order of series": (
@@ -200,9 +206,13 @@ def test_drawing_a_series_twice_is_having_it_twice(weight):
     [
         (None, {}, {}, "samples"),
         (sw.weights.ClassFrequency(), {}, {}, "samples"),
-        (None, {"groups": [i % 3 for i in range(60)]}, {}, "series"),
-        (VALUE, {"groups": ["a", "b"] * 30}, {}, "series"),
-        (None, {"groups": [i % 3 for i in range(60)], "times": range(60)}, {}, "series"),
+        (None, {"groups": [i % 10 for i in range(60)]}, {}, "10 series"),
+        (VALUE, {"groups": list("abcdefghijkl") * 5}, {}, "12 series"),
+        (None, {"groups": [i % 20 for i in range(60)], "times": range(60)}, {}, "20 series"),
+        # fewer have too few resamples, and are cut into blocks unless the user says otherwise
+        (None, {"groups": [i % 9 for i in range(60)]}, {}, "blocks of 4 samples"),
+        (VALUE, {"groups": ["a", "b"] * 30}, {}, "blocks of 7 samples"),
+        (VALUE, {"groups": ["a", "b"] * 30}, {"block": "series"}, "2 series"),
         # one series, or times, or a weight that looks around: blocks of ⌈60^(1/3)⌉ = 4, or as long as a window
         (None, {"groups": [7] * 60}, {}, "blocks of 4 samples"),
         (None, {"times": range(60)}, {}, "blocks of 4 samples"),
@@ -388,3 +398,22 @@ def test_intervals_cover_the_truth_as_often_as_they_say():
         covered += low <= truth <= high
     # one standard deviation of the share is 0.037, and percentile intervals are known to be a little short
     assert 0.68 <= covered / simulations <= 0.92
+
+
+def test_values_stay_in_the_range_of_the_score():
+    curve = sw.score_curve([0.1, 0.4, 0.35, 0.8], [0, 0, 1, 1], "csi")
+    ends = [end for seed in range(20) for end in curve.bootstrap(10, seed=seed).value]
+    assert min(ends) == 0
+    assert max(ends) == 1
+
+
+@pytest.mark.parametrize("groups", [None, [0] * 60])
+def test_whole_series_without_series(groups):
+    with pytest.raises(ValueError, match="block='series' needs groups"):
+        sw.score_curve(LONG, EVENTS, "tss", groups=groups).bootstrap(5, block="series")
+
+
+def test_a_long_gap_is_no_border_of_series():
+    times = [i if i < 30 else i + 2**41 for i in range(60)]
+    with pytest.raises(ValueError, match="block='series' needs groups"):
+        sw.score_curve(LONG, EVENTS, "tss", times=times).bootstrap(5, block="series")

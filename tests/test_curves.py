@@ -474,7 +474,9 @@ def test_a_bound_that_is_just_met():
     x, y = [0.125, 0.25, 0.5, 0.75], [0, 1, 0, 1]
     curve = sw.score_curve(x, y, "recall")
     assert curve.best(at_least={"precision": 2 / 3}) == (0.1875, 1.0)
-    assert curve.best(at_least={"precision": math.nextafter(2 / 3, 1)})[1] == 0.5
+    # to rounding: 2/3 from weighted samples may be the float next to it
+    assert curve.best(at_least={"precision": math.nextafter(2 / 3, 1)})[1] == 1.0
+    assert curve.best(at_least={"precision": 2 / 3 + 1e-12})[1] == 0.5
     assert curve.best(at_least={"precision": 1}) == (0.625, 0.5)
     assert curve.best(at_least={}) == curve.best()
     assert curve.best(at_least=None) == curve.best()
@@ -613,3 +615,61 @@ def test_the_inputs_are_left_as_they_were():
     curve.best(at_least={"recall": 0.2})
     after = [x, y, *(v for v in context.values() if isinstance(v, torch.Tensor))]
     assert all(torch.equal(a, b) for a, b in zip(before, after, strict=True))
+
+
+def test_a_bound_that_is_met_with_weighted_samples():
+    # 0.6 / 0.8 of tenths is a float below 3/4.
+    x, y = [0.9] * 6 + [0.5] + [0.1] * 2, [1] * 6 + [0] + [1] * 2
+    bounds = {"specificity": 1.0, "recall": 0.75}
+    assert sw.best_threshold(x, y, "tss", at_least=bounds, sample_weight=[0.1] * 9) == pytest.approx(0.7)
+
+
+def test_what_is_attainable_never_looks_like_what_was_asked():
+    with pytest.raises(sw.curves.InfeasibleError, match=r"at least 0\.7500000001.*the most is 0\.75,"):
+        sw.best_threshold([0.2, 0.2, 0.2, 0.2], [0, 1, 1, 1], "tss", at_least={"precision": 0.7500000001})
+
+
+def odds_ratio(tn, fp, fn, tp):
+    return tp * tn / (fp * fn)
+
+
+def test_scores_that_are_infinite_or_nan():
+    x, y = [0.1, 0.4, 0.35, 0.8], [0, 0, 1, 1]
+    odds = sw.scores.Score("odds_ratio", odds_ratio)
+    curve = sw.score_curve(x, y, odds)
+    assert [str(v) for v in curve.values.tolist()] == ["nan", "inf", "1.0", "inf", "nan"]
+    assert curve.best() == (pytest.approx(0.6), math.inf)  # the wider of both
+    assert sw.score_curve(x, y, odds).best(at_least={odds: 0.5})[1] == math.inf
+    down = sw.scores.Score("minus_odds", lambda *cells: -odds_ratio(*cells), range=(-math.inf, 0.0))
+    assert sw.score_curve(x, y, down).best()[1] == -1.0
+    lowest = sw.scores.Score("lowest", lambda tn, fp, fn, tp: tn - math.inf)
+    assert sw.score_curve(x, y, lowest).best() == (pytest.approx(0.6), -math.inf)
+    never = sw.scores.Score("never", lambda tn, fp, fn, tp: tn * math.nan)
+    with pytest.raises(ValueError, match="never is NaN at every threshold"):
+        sw.score_curve(x, y, never).best()
+    assert sw.score_curve(x, y, never).expected().isnan()
+
+
+def test_a_score_of_another_dtype():
+    x, y = torch.tensor([0.1, 0.4, 0.35, 0.8], requires_grad=True), torch.tensor([0, 0, 1, 1])
+    more_hits = sw.scores.Score("more_hits", lambda tn, fp, fn, tp: tp > fn)
+    curve = sw.score_curve(x, y, more_hits)
+    assert curve.values.tolist() == [1.0, 1.0, 0.0, 0.0, 0.0]
+    # all events until the lesser of their predictions
+    assert curve.expected().item() == pytest.approx(0.35)
+    loss = sw.ScoreLoss(more_hits, exact=True, from_logits=False)
+    torch.testing.assert_close(torch.autograd.grad(loss(x, y), x)[0], torch.tensor([0.0, 0.0, -1.0, 0.0]))
+
+
+def test_a_wide_range_does_not_blur_the_best():
+    g = torch.Generator().manual_seed(0)
+    x = torch.rand(2000, generator=g, dtype=torch.float64)
+    y = torch.rand(2000, generator=g) < x
+    wide = sw.scores.Score("wide", sw.scores.tss.function, range=(-1e9, 1.0))
+    assert sw.score_curve(x, y, wide).best() == sw.score_curve(x, y, "tss").best()
+
+
+@pytest.mark.parametrize("scores", [[], ["tss", "tss"], [sw.scores.tss, sw.scores.Score("tss", odds_ratio)]])
+def test_lists_without_names_of_their_own(scores):
+    with pytest.raises(ValueError, match="one or more scores of different names"):
+        sw.score_curve([0.2, 0.7], [0, 1], scores)

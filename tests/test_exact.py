@@ -714,3 +714,11 @@ def test_the_gap_of_logits():
     of_logits = sw.theorem_gap(torch.logit(x), y, "gss", None, VALUE, from_logits=True, **STATIONS.keywords())
     for part in ("expected", "first_order", "gap", "second_order"):
         assert float(getattr(of_logits, part)) == close(float(getattr(of_probabilities, part)), 1e-12)
+
+
+def test_a_gap_in_inference_mode():
+    x, y = torch.tensor([0.1, 0.4, 0.35, 0.8]), torch.tensor([0, 0, 1, 1])
+    with torch.inference_mode():
+        inside = sw.theorem_gap(x, y, "csi")
+    assert inside == sw.theorem_gap(x, y, "csi")
+    assert inside.second_order != 0

@@ -1,4 +1,4 @@
-"""Losses: minus a score of the expected confusion matrix."""
+"""Losses: minus a score of the expected confusion matrix, or minus the expected score."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ class ScoreLoss(nn.Module):
         sample_weight: Tensor | None = None,
         costs: Tensor | None = None,
     ) -> ConfusionMatrix:
-        """The expected confusion matrix behind the loss, for the same arguments."""
+        """The expected confusion matrix, for the same arguments; unless ``exact``, the loss is minus its score."""
         batch = self._batch(
             logits, targets, groups=groups, times=times, mask=mask, sample_weight=sample_weight, costs=costs
         )

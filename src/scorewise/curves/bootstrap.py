@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from scorewise.curves.curve import ScoreCurve
 
 
+_ENOUGH_SERIES = 10  # with fewer there are too few resamples: of two, only three
+
+
 @dataclass(frozen=True, eq=False)
 class Bootstrap:
     """Percentile intervals of a best threshold and of the score that it has.
@@ -29,7 +32,7 @@ class Bootstrap:
     Attributes:
         threshold: Where the best thresholds of the resamples lie. Best thresholds converge slowly, and a bootstrap of
             them is known to be rough (an argmax is no smooth function of the data): read it as how wide the choice is,
-            not as a guarantee.
+            not as a guarantee. Below 0 everything is called positive.
         value: Where the score at the chosen threshold lies, less the optimism: what it may be on new data.
         optimism: How much better the score looks than it will be, since the threshold was chosen on the data it is
             scored on: on average over resamples, the score there at the threshold chosen there, less that of the data
@@ -66,7 +69,7 @@ def resample(
     draws: int,
     *,
     level: float,
-    block: int | None,
+    block: int | str | None,
     at_least: AtLeast | None,
     seed: int,
     progress: Callable[[Iterable[int]], Iterable[int]] | None,
@@ -108,9 +111,10 @@ def resample(
     optimism = sign * math.fsum(gains) / len(gains)
     found, scored = (torch.tensor(t, dtype=torch.float64) for t in (thresholds, values))
     low, high = _interval(scored, level)
+    least, greatest = score.range
     return Bootstrap(
         threshold=_interval(found, level),
-        value=(low - sign * optimism, high - sign * optimism),
+        value=(max(least, low - sign * optimism), min(greatest, high - sign * optimism)),
         optimism=optimism,
         thresholds=found,
         values=scored,
@@ -131,7 +135,7 @@ def _stretch(ends: Tensor, threshold: float) -> int:
     return max(0, int(place) - 1)
 
 
-def _units(samples: Samples, block: int | None) -> tuple[Callable[[torch.Generator], Tensor], str]:
+def _units(samples: Samples, block: int | str | None) -> tuple[Callable[[torch.Generator], Tensor], str]:
     """A function that draws how often each sample is in a resample, and what it draws, in words."""
     batch, weight = samples.batch, samples.weight
     n, timeline = batch.targets.shape[0], batch.timeline
@@ -144,26 +148,34 @@ def _units(samples: Samples, block: int | None) -> tuple[Callable[[torch.Generat
         counted = (batch.count.cpu() != 0)[in_time]
         in_time, series = in_time[counted], _renumbered(series[counted])
     m, several = len(in_time), int(series[-1]) + 1 if len(series) else 0
-    if block is not None and (not is_whole(block) or not 1 <= block <= max(1, m)):
-        raise ValueError(
-            f"bootstrap: block must be a whole number from 1 to {max(1, m)}, the number of samples that count; saw "
-            f"{block!r}."
-        )
     reach = 0 if weight is None else weight.reach
-    if block is None and several < 2 and (timeline is not None or reach):
-        block = min(max(1, m), max(math.ceil(m ** (1 / 3)), 2 * reach + 1))
-
-    unit = "series" if block is None and several > 1 else "samples"
-    length = int(block or 1)
+    if block is None and several >= _ENOUGH_SERIES:
+        block = "series"
+    elif block is None:
+        in_blocks = timeline is not None or reach > 0
+        block = min(max(1, m), max(math.ceil(m ** (1 / 3)), 2 * reach + 1)) if in_blocks else 1
+    if block == "series":
+        if several < 2:
+            raise ValueError("bootstrap: block='series' needs groups, and samples that count in two or more of them.")
+        length = 0
+    elif is_whole(block) and 1 <= block <= max(1, m):
+        length = int(block)
+    else:
+        raise ValueError(
+            f"bootstrap: block must be 'series' or a whole number from 1 to {max(1, m)}, the number of samples that "
+            f"count; saw {block!r}."
+        )
 
     def multiplicity(g: torch.Generator) -> Tensor:
-        if unit == "series":
+        if length == 0:
             drawn = _drawn(several, g)[series]
+        elif length == 1:
+            drawn = _drawn(m, g)
         else:
-            drawn = _drawn(m, g) if length == 1 else _blocks(m, length, g)
+            drawn = _blocks(m, length, g)
         return torch.zeros(n, dtype=torch.int64).index_copy(0, in_time, drawn)
 
-    return multiplicity, unit if length == 1 else f"blocks of {length} samples"
+    return multiplicity, {0: f"{several} series", 1: "samples"}.get(length, f"blocks of {length} samples")
 
 
 def _renumbered(ascending: Tensor) -> Tensor:

@@ -46,18 +46,19 @@ def where_allowed(thresholds: Tensor, cells: Tally, bounds: Sequence[tuple[score
     allowed: Tensor | None = None
     for k, (score, bound) in enumerate(bounds):
         values = score_along(score, cells)
-        met = values >= bound
+        met = values >= bound - slack(score, bound)
         both = met if allowed is None else met & allowed
         if not bool(both.any()):
-            reachable = values if allowed is None else values.masked_fill(~allowed, -math.inf)
-            place = choose(score, thresholds, reachable, allowed)
+            place = choose(score, thresholds, values, allowed)
             others = " and ".join(f"{other.name} of at least {number(least)}" for other, least in bounds[:k])
             alone = f" with {others}" if others else ""
             also = ", though each alone can be met" if others and bool(met.any()) else ""
+            best = float(values[place])
+            show = repr if number(bound) == number(best) else number
+            asked, most = show(bound), show(best)
             raise InfeasibleError(
-                f"at_least: no threshold has {score.name} of at least {number(bound)}{alone}{also}: the most is "
-                f"{number(float(reachable[place]))}, at the threshold {number(inside(thresholds, place))}. Ask for "
-                "less, or for a better model."
+                f"at_least: no threshold has {score.name} of at least {asked}{alone}{also}: the most is {most}, at the "
+                f"threshold {number(inside(thresholds, place))}. Ask for less, or for a better model."
             )
         allowed = both
     return allowed
@@ -65,22 +66,24 @@ def where_allowed(thresholds: Tensor, cells: Tally, bounds: Sequence[tuple[score
 
 def choose(score: scores.Score, thresholds: Tensor, values: Tensor, allowed: Tensor | None = None) -> int:
     """The place of the best value; of equal ones, that of the widest stretch."""
-    goodness = values if score.greater_is_better else -values
-    unusable = goodness.isnan() if allowed is None else goodness.isnan() | ~allowed
-    if bool(unusable.any()):
-        goodness = goodness.masked_fill(unusable, -math.inf)
-    top = float(goodness.max())
-    if top == -math.inf:
+    usable = ~values.isnan() if allowed is None else ~values.isnan() & allowed
+    if not bool(usable.any()):
         raise ValueError(f"the score {score.name} is NaN at every threshold.")
-    largest = max(map(abs, score.range))
-    scale = largest if math.isfinite(largest) else abs(top)
-    # Equal in exact arithmetic is equal to a few roundings here.
-    equal = (goodness >= top - 64 * torch.finfo(values.dtype).eps * scale).nonzero().squeeze(1)
+    goodness = values if score.greater_is_better else -values
+    top = float(goodness.masked_fill(~usable, -math.inf).max())
+    equal = (usable & (goodness >= top - slack(score, top))).nonzero().squeeze(1)
     if len(equal) == 1:
         return int(equal)
     ends = torch.cat([thresholds, thresholds.new_ones(1)]).clamp(0, 1)
     low, high = (ends[places].cpu().double() for places in (equal, equal + 1))
     return int(equal[int((high - low).argmax())])
+
+
+def slack(score: scores.Score, value: float) -> float:
+    """By how much values around this one may differ that are equal in exact arithmetic: a few roundings."""
+    if math.isinf(value):
+        return 0.0
+    return 64 * torch.finfo(torch.float64).eps * max(abs(value), min(1.0, max(map(abs, score.range))))
 
 
 def inside(thresholds: Tensor, place: int) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypedDict, Unpack, overload
+from typing import TYPE_CHECKING, Literal, TypedDict, Unpack, overload
 
 from torch import Tensor
 
@@ -45,7 +45,8 @@ class ScoreCurve:
     def best(self, *, at_least: AtLeast | None = None) -> tuple[float, float]:
         """The best threshold and the score there.
 
-        Midway between two predictions, where their dtype has room for that. Of equally good stretches the widest wins.
+        Midway between two predictions, where their dtype has room for that. Of equally good stretches the widest wins;
+        equal is what differs by a few roundings only. Where a score is NaN it is not the best.
 
         Args:
             at_least: What other scores of the same matrix must reach there, as {"precision": 0.9}.
@@ -58,6 +59,8 @@ class ScoreCurve:
     def expected(self, prior: object = None) -> Tensor:
         """The score averaged over a prior of the threshold, exactly; differentiable in the predictions.
 
+        Any function of the matrix will do for a score; if it is NaN at some threshold, so is the average.
+
         Args:
             prior: An object of `scorewise.priors`, a `torch.distributions` object with a cdf, a density function on
                 [0, 1], or None for the uniform prior.
@@ -69,7 +72,7 @@ class ScoreCurve:
         draws: int = 1000,
         *,
         level: float = 0.95,
-        block: int | None = None,
+        block: int | Literal["series"] | None = None,
         at_least: AtLeast | None = None,
         seed: int = 0,
         progress: Callable[[Iterable[int]], Iterable[int]] | None = None,
@@ -79,10 +82,11 @@ class ScoreCurve:
         Args:
             draws: How many resamples to draw.
             level: The share of them that an interval holds.
-            block: How many consecutive samples to resample together. Without it, whole series are resampled if there
-                are several (groups), blocks of max(n^(1/3), 2 T + 1) samples if there is one (times were given, or the
-                weight looks T steps around), and single samples if order in time is no matter. Blocks should be longer
-                than an event lasts.
+            block: How many consecutive samples to resample together, in the order of series and of time; the end of one
+                series and the beginning of the next may share a block. Or "series": whole ones. None: whole series if
+                there are ten or more (groups), else blocks of max(n^(1/3), 2 T + 1) samples if there is time (groups or
+                times were given, or the weight looks T steps around), and single samples if there is none. Blocks
+                should be longer than an event lasts: if they are short, intervals are too narrow.
             at_least: As for `best`; draws in which it cannot be met are left out, and counted.
             seed: Of the random numbers.
             progress: Wraps the loop over draws, as `tqdm.tqdm` does.
@@ -201,6 +205,9 @@ def score_curve(
     several = isinstance(score, list | tuple)
     asked = list(score) if isinstance(score, list | tuple) else [score]
     wanted = [scores.get(one) for one in asked]
+    names = [one if isinstance(one, str) else one.name for one in asked]
+    if not wanted or len(set(names)) < len(names):
+        raise ValueError(f"score_curve: expected one or more scores of different names, saw {names}.")
     for one in wanted:
         check_weight(weight, one)
     rest = {"groups": groups, "times": times, "mask": mask, "sample_weight": sample_weight, "costs": costs}
@@ -211,7 +218,7 @@ def score_curve(
     curves = [ScoreCurve(one, thresholds, score_along(one, cells), matrix, samples) for one in wanted]
     if not several:
         return curves[0]
-    return {name if isinstance(name, str) else name.name: curve for name, curve in zip(asked, curves, strict=True)}
+    return dict(zip(names, curves, strict=True))
 
 
 def best_threshold(

@@ -91,7 +91,8 @@ def theorem_gap(
         mean = torch.stack(expected_cells(batch, prior, weight))
         expected = expected_score(batch, score, prior, weight)
         spread = _covariance(batch, prior, weight)
-    curvature = torch.autograd.functional.hessian(lambda cells: score.function(*cells.unbind()), mean)
+    with torch.inference_mode(False), torch.enable_grad():  # whatever the caller is in
+        curvature = torch.autograd.functional.hessian(lambda cells: score.function(*cells.unbind()), mean.clone())
     assert isinstance(curvature, Tensor)  # noqa: S101  # one input, one output; for the type checker
     return TheoremGap(float(expected), float(score.function(*mean.unbind())), float((curvature * spread).sum() / 2))
 

@@ -8,13 +8,13 @@ import torch
 from torch import Tensor
 
 from scorewise._cells import check_labels
+from scorewise.curves.bootstrap import Bootstrap
 from scorewise.priors import as_prior
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from scorewise.curves.bootstrap import Bootstrap
     from scorewise.curves.choice import AtLeast
     from scorewise.curves.curve import ScoreCurve
 
@@ -51,6 +51,8 @@ def draw(
     ax.axvline(shown, color=color, linewidth=0.8, linestyle="--")
     ax.plot([shown], [value], "o", color=color, markersize=6, label=f"best: {value:.3f} at {threshold:.3f}", zorder=3)
     if bootstrap is not None:
+        if not isinstance(bootstrap, Bootstrap):
+            raise TypeError(f"plot: bootstrap must be what curve.bootstrap() returned, saw {bootstrap!r}.")
         (low, high), (least, most) = bootstrap.threshold, bootstrap.value
         told = f"{bootstrap.level:.0%}: {least:.3f} to {most:.3f} at {low:.3f} to {high:.3f}"
         ax.axvspan(max(low, 0.0), max(high, 0.0), color=color, alpha=0.15, linewidth=0, label=told)

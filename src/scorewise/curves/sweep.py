@@ -126,13 +126,13 @@ def _above(t: Tensor, dtype: torch.dtype) -> Tensor:
 
 def score_along(score: Score, cells: Tally) -> Tensor:
     """The score of many matrices."""
-    values = _by_blocks(score.function, cells)
+    values: Any = _by_blocks(score.function, cells)
     if not isinstance(values, Tensor) or values.shape != cells[0].shape:
         raise TypeError(
             f"the score {score.name} must give one number for each matrix, a tensor of shape {tuple(cells[0].shape)}; "
             f"saw {tuple(values.shape) if isinstance(values, Tensor) else type(values).__name__}."
         )
-    return values
+    return values.to(cells[0].dtype)
 
 
 def _by_blocks(function: Callable[..., Tensor], cells: Tally) -> Tensor:
