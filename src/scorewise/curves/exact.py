@@ -70,12 +70,12 @@ def _shared(values: Tensor, keys: Tensor, some: Tensor | None) -> Tensor:
         sharing = torch.cat([torch.zeros_like(ends[:1]), some.cumsum(0)])[ends].diff()
         return (together / sharing.clamp(min=1)).repeat_interleave(sizes, output_size=n) * some
     # The same in shapes that do not depend on values.
-    place = torch.arange(n, device=keys.device).reshape(-1, *[1] * (keys.dim() - 1)).expand_as(keys)
-    start = torch.where(torch.cat([edge, ~equal]), place, 0).cummax(0).values
-    stop = torch.where(torch.cat([~equal, edge]), place + 1, n).flip(0).cummin(0).values.flip(0)
+    rows = keys.mT.contiguous() if keys.dim() == 2 else keys
+    first, last = (torch.searchsorted(rows, rows, side=side) for side in ("left", "right"))
+    start, stop = (first.mT, last.mT) if keys.dim() == 2 else (first, last)
     together = values.gather(0, start) - values.gather(0, stop)
     if some is None:
         return together / (stop - start)
-    so_far = torch.cat([torch.zeros_like(place[:1]), some.cumsum(0)])
+    so_far = torch.cat([torch.zeros_like(start[:1]), some.cumsum(0)])
     sharing = so_far.gather(0, stop) - so_far.gather(0, start)
     return together / sharing.clamp(min=1) * some
