@@ -186,6 +186,25 @@ def test_many_samples():
         assert curve.values[k] == sw.scores.hss(matrix)
 
 
+@pytest.mark.parametrize("digits", [None, 4])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("weight", [None, sw.weights.Value([0.5, 0.25])], ids=["none", "value"])
+def test_many_weighted_samples_with_and_without_ties(weight, weighted, digits):
+    """More than are added up in one go, from either end."""
+    n = 300_000
+    g = torch.Generator().manual_seed(1)
+    z = torch.randn(n, generator=g, dtype=torch.float64)
+    z = z if digits is None else (z * 10**digits).round() / 10**digits
+    y = torch.rand(n, generator=g) < torch.sigmoid(z - 2)
+    context = {"from_logits": True, "sample_weight": torch.rand(n, generator=g) if weighted else None}
+    curve = sw.score_curve(z, y, "hss", weight, **context)
+    assert (len(curve.thresholds) == n + 1) == (digits is None)
+    last, matrices = len(curve.thresholds) - 1, rows(curve.matrix)
+    for k in (0, 1, last // 3, last // 2, last - 1, last):
+        there = cells(sw.confusion_matrix(z, y, curve.thresholds[k], weight, **context))
+        assert matrices[k] == pytest.approx(there, rel=1e-11, abs=1e-12)
+
+
 def test_a_curve_is_of_numbers_and_has_no_gradient():
     x = torch.tensor([0.2, 0.6, 0.9], requires_grad=True)
     curve = sw.score_curve(x, torch.tensor([0, 1, 1]), "f1", sw.weights.CrossEntropy())

@@ -87,7 +87,8 @@ def resample(
     chosen, _ = curve.best(at_least=at_least)
     draw, unit = _units(samples, block)
     batch, score = samples.batch, curve.score
-    count = torch.ones_like(batch.targets) if batch.count is None else batch.count
+    wide = torch.float32 if batch.targets.device.type == "mps" else torch.float64
+    count = torch.ones_like(batch.targets, dtype=wide) if batch.count is None else batch.count
     g = torch.Generator().manual_seed(int(seed))
     thresholds, values, gains = [], [], []
     for _ in range(int(draws)) if progress is None else progress(range(int(draws))):

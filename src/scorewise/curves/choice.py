@@ -66,17 +66,22 @@ def where_allowed(thresholds: Tensor, cells: Tally, bounds: Sequence[tuple[score
 
 def choose(score: scores.Score, thresholds: Tensor, values: Tensor, allowed: Tensor | None = None) -> int:
     """The place of the best value; of equal ones, that of the widest stretch."""
-    usable = ~values.isnan() if allowed is None else ~values.isnan() & allowed
-    if not bool(usable.any()):
-        raise ValueError(f"the score {score.name} is NaN at every threshold.")
     goodness = values if score.greater_is_better else -values
-    top = float(goodness.masked_fill(~usable, -math.inf).max())
-    equal = (usable & (goodness >= top - slack(score, top))).nonzero().squeeze(1)
+    top = float(goodness.max())
+    usable = None
+    if math.isnan(top) or allowed is not None:
+        usable = ~values.isnan() if allowed is None else ~values.isnan() & allowed
+        if not bool(usable.any()):
+            raise ValueError(f"the score {score.name} is NaN at every threshold.")
+        top = float(goodness[usable].max())
+    best = goodness >= top - slack(score, top)
+    equal = (best if usable is None else best & usable).nonzero().squeeze(1)
     if len(equal) == 1:
         return int(equal)
-    ends = torch.cat([thresholds, thresholds.new_ones(1)]).clamp(0, 1)
-    low, high = (ends[places].cpu().double() for places in (equal, equal + 1))
-    return int(equal[int((high - low).argmax())])
+    low, next_one = thresholds[equal], thresholds[(equal + 1).clamp(max=len(thresholds) - 1)]
+    high = torch.where(equal == len(thresholds) - 1, 1.0, next_one)
+    widths = high.cpu().double() - low.clamp(min=0).cpu().double()
+    return int(equal[int(widths.argmax())])
 
 
 def slack(score: scores.Score, value: float) -> float:

@@ -13,7 +13,7 @@ from scorewise.confusion import ConfusionMatrix
 from scorewise.curves.bootstrap import Bootstrap, resample
 from scorewise.curves.choice import AtLeast, choose, constraints, inside, where_allowed
 from scorewise.curves.exact import expected_score
-from scorewise.curves.sweep import Samples, check_weight, in_order, one_label, score_along
+from scorewise.curves.sweep import Samples, check_weight, in_float64, in_order, one_label, score_along
 from scorewise.priors import as_prior
 from scorewise.weights import Weight
 from scorewise.weights.base import as_weight
@@ -65,7 +65,7 @@ class ScoreCurve:
             prior: An object of `scorewise.priors`, a `torch.distributions` object with a cdf, a density function on
                 [0, 1], or None for the uniform prior.
         """
-        return expected_score(self._samples.batch, self.score, as_prior(prior), self._samples.weight)
+        return expected_score(in_float64(self._samples.batch), self.score, as_prior(prior), self._samples.weight)
 
     def bootstrap(
         self,

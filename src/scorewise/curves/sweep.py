@@ -70,13 +70,14 @@ def ascending(x: Tensor) -> tuple[Tensor, Tensor]:
         return ordered, order
     # PyTorch sorts integers by radix, several times as fast. As integers, negative floats are ordered the wrong way
     # round, hence their flipped bits; minus zero comes right before zero.
-    kind, bits = (torch.int64, 63) if x.dtype == torch.float64 else (torch.int32, 31)
-    keys, order = _flipped(x.view(kind), bits).sort()
-    return _flipped(keys, bits).view(x.dtype), order
+    kind, size = (torch.int64, 63) if x.dtype == torch.float64 else (torch.int32, 31)
+    signed = bool((x < 0).any())
+    keys, order = (_flipped(x.view(kind), size) if signed else x.view(kind)).sort()
+    return (_flipped(keys, size) if signed else keys).view(x.dtype), order
 
 
 def _flipped(bits: Tensor, size: int) -> Tensor:
-    return bits ^ ((bits >> size) & ((1 << size) - 1))
+    return (bits >> size).bitwise_and_((1 << size) - 1).bitwise_xor_(bits)
 
 
 def matters(batch: Batch, plan: Plan) -> Tensor | None:
@@ -89,39 +90,69 @@ def matters(batch: Batch, plan: Plan) -> Tensor | None:
     return some | (plan.coefficients[0] != 0) | (plan.coefficients[1] != 0)
 
 
-def cells_along(batch: Batch, plan: Plan, order: Tensor) -> Tally:
+def cells_along(batch: Batch, plan: Plan, order: Tensor, at: Tensor | None = None) -> Tally:
     """The four cells, each of (samples + 1, ...), while the first 0, 1, 2, … samples of an order are no alarms.
 
-    Samples that do not matter may be missing in the order.
+    Samples that do not matter may be missing in the order. Or only while the first ``at`` samples are none.
     """
-    y, count = batch.targets, batch.count
-    wide = torch.float32 if y.device.type == "mps" else torch.float64
-    if count is None and plan.coefficients is None and y.device.type == "cpu" and y.dim() == 1 and not transformed():
-        ones = _picked(y, order)
-        if bool(((ones == 0) | (ones == 1)).all()):
-            # Counts are exact, and so are their differences.
-            fn = _below(ones, wide)
-            tn = torch.arange(fn.shape[0], dtype=wide) - fn
-            return scaled((tn, tn[-1] - tn, fn, fn[-1] - fn), plan.scales)
-    if_positive = y if count is None else y * count
-    if_negative = 1 - y if count is None else count - if_positive
-    for_fp, for_fn = plan.coefficients or (if_negative, if_positive)
-    tn, fn = (_below(_picked(t, order), wide) for t in (if_negative, for_fn))
-    # Summed from the other end, rather than subtracted from the total: small sums keep their digits.
-    fp, tp = (_above(_picked(t, order), wide) for t in (for_fp, if_positive))
-    return scaled((tn, fp, fn, tp), plan.scales)
+    y, count, coefficients = batch.targets, batch.count, plan.coefficients
+    counts = None
+    countable = count is None and y.device.type == "cpu" and y.dim() == 1 and not transformed()
+    if countable and bool(((y == 0) | (y == 1)).all()):
+        # Counts are exact, and so are their differences.
+        fn = _below(y, order, at)
+        tn = (torch.arange(fn.shape[0], dtype=fn.dtype) if at is None else at.to(fn.dtype)).sub_(fn)
+        counts = tn, fn[-1] - fn
+        if coefficients is None:
+            return scaled((tn, tn[-1] - tn, fn, counts[1]), plan.scales)
+    # Summed from either end, rather than subtracted from the total: small sums keep their digits.
+    if counts is None:
+        if_positive = y if count is None else y * count
+        if_negative = 1 - y if count is None else count - if_positive
+        coefficients = coefficients or (if_negative, if_positive)
+        counts = _below(if_negative, order, at), _above(if_positive, order, at)
+    assert coefficients is not None  # noqa: S101  # or else it has returned; for the type checker
+    fp, fn = _above(coefficients[0], order, at), _below(coefficients[1], order, at)
+    return scaled((counts[0], fp, fn, counts[1]), plan.scales)
 
 
-def _picked(t: Tensor, order: Tensor) -> Tensor:
-    return t.index_select(0, order) if order.dim() == 1 else t.expand_as(order).gather(0, order)
+def _below(t: Tensor, order: Tensor, at: Tensor | None) -> Tensor:
+    """The sums of the first 0, 1, 2, … numbers of an order, or of the first ``at``."""
+    return _running(t, order, at, from_end=False)
 
 
-def _below(t: Tensor, dtype: torch.dtype) -> Tensor:
-    return torch.cat([t.new_zeros((1, *t.shape[1:]), dtype=dtype), t.cumsum(0, dtype=dtype)])
+def _above(t: Tensor, order: Tensor, at: Tensor | None) -> Tensor:
+    """The sums of all numbers of an order but the first 0, 1, 2, …, or but the first ``at``."""
+    return _running(t, order, at, from_end=True)
 
 
-def _above(t: Tensor, dtype: torch.dtype) -> Tensor:
-    return _below(t.flip(0), dtype).flip(0)
+def _running(t: Tensor, order: Tensor, at: Tensor | None, *, from_end: bool) -> Tensor:
+    dtype = torch.float32 if t.device.type == "mps" else torch.float64
+    n, rows = order.shape[0], rows_per_block(order)
+    if rows >= n or order.dim() > 1 or t.requires_grad or transformed():
+        picked = t.index_select(0, order) if order.dim() == 1 else t.expand_as(order).gather(0, order)
+        sums = _cumulated(picked, dtype, from_end=from_end)
+        none = sums.new_zeros((1, *sums.shape[1:]))
+        sums = torch.cat([sums, none] if from_end else [none, sums])
+        return sums if at is None else sums.index_select(0, at)
+    # In parts, each of which goes on from the sum of the former: only the result takes fresh memory.
+    sums = t.new_empty(n + 1 if at is None else at.shape[0], dtype=dtype)
+    sums[-1 if from_end else 0] = 0
+    carry = 0.0
+    for start in reversed(range(0, n, rows)) if from_end else range(0, n, rows):
+        part = _cumulated(t.index_select(0, order[start : start + rows]), dtype, from_end=from_end).add_(carry)
+        carry = float(part[0 if from_end else -1])
+        first = start if from_end else start + 1
+        if at is None:
+            sums[first : first + len(part)] = part
+        else:
+            low, high = torch.searchsorted(at, torch.tensor([first, first + len(part)])).tolist()
+            torch.index_select(part, 0, at[low:high] - first, out=sums[low:high])
+    return sums
+
+
+def _cumulated(t: Tensor, dtype: torch.dtype, *, from_end: bool) -> Tensor:
+    return t.flip(0).cumsum(0, dtype=dtype).flip(0) if from_end else t.cumsum(0, dtype=dtype)
 
 
 def score_along(score: Score, cells: Tally) -> Tensor:
@@ -148,7 +179,7 @@ def _by_blocks(function: Callable[..., Tensor], cells: Tally) -> Tensor:
 
 @dataclass(frozen=True)
 class Samples:
-    """What a curve is made of, for whoever asks for more: a batch in float64, and its samples in order.
+    """What a curve is made of, for whoever asks for more: a batch, in float64 if it has a weight, and its order.
 
     ``keys`` are the predictions from the smallest up, probabilities in the dtype that they are compared in, and
     ``order`` is the sample that each belongs to.
@@ -171,17 +202,15 @@ class Samples:
         if some is not None and not bool(some.all()):
             kept = some.index_select(0, order)
             keys, order = keys[kept], order[kept]
-        cells = cells_along(batch, plan, order)
         # Below 0 if it has to be: what is called positive is greater than the threshold.
         lowest = keys.new_zeros(1) if not len(keys) or bool(keys[0] > 0) else -keys.new_ones(1)
         distinct = keys[1:] != keys[:-1]
         if bool(distinct.all()):
-            return torch.cat([lowest, keys]), cells
+            return torch.cat([lowest, keys]), cells_along(batch, plan, order)
         # Equal predictions change sides together: only the last of them is a threshold.
         edge = torch.ones_like(distinct[:1])
         at = torch.cat([edge, distinct, edge]).nonzero().squeeze(1)
-        tn, fp, fn, tp = (cell.index_select(0, at) for cell in cells)
-        return torch.cat([lowest, keys.index_select(0, at[1:] - 1)]), (tn, fp, fn, tp)
+        return torch.cat([lowest, keys.index_select(0, at[1:] - 1)]), cells_along(batch, plan, order, at)
 
 
 def in_order(batch: Batch, weight: Weight | None) -> Samples:
@@ -190,4 +219,4 @@ def in_order(batch: Batch, weight: Weight | None) -> Samples:
     with torch.no_grad():
         # As `confusion_matrix` decides: by probabilities, in the dtype of what was passed.
         keys, order = ascending(torch.sigmoid(x) if batch.from_logits else x)
-    return Samples(in_float64(batch), weight, keys, order)
+    return Samples(batch if weight is None else in_float64(batch), weight, keys, order)
