@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from scorewise._timeline import Timeline, check_times, timeline
 from scorewise._values import alongside, as_tensor, number, shape_of
+from scorewise._watch import Limit, ends
 
 _DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 
@@ -188,109 +188,35 @@ def check_now(batch: Batch) -> None:
 
 
 def extremes(batch: Batch) -> Tensor:
-    """What is judged of a batch, as a (5, 2) tensor on its device; NaN stays NaN.
+    """What is judged of a batch by its `limits`, as a (6, 2) tensor on its device; NaN stays NaN.
 
     (-min, max) of predictions, targets, counts and costs; then by how much a step in time falls short of 1, and
     how soft a label is where it must not be. Zero is always legal, so it stands for what is absent or empty, and the
     elementwise maximum of two such tensors describes both batches.
     """
     x, y = batch.predictions.detach(), batch.targets.detach()
-    wide = torch.float32 if x.device.type == "mps" else torch.float64
-    rows = []
-    for t in (x, y, batch.count, None if batch.costs is None else torch.stack(batch.costs)):
-        if t is None or t.numel() == 0:
-            rows.append(x.new_zeros(2, dtype=wide))
-        else:
-            low, high = torch.aminmax(t.detach())
-            rows.append(torch.stack((-low, high)).to(wide))
+    costs = None if batch.costs is None else torch.stack(batch.costs)
+    rows = [ends(t, like=x) for t in (x, y, batch.count, costs)]
     steps = None if batch.timeline is None else batch.timeline.steps
-    short = x.new_zeros((), dtype=wide) if steps is None or steps.numel() == 0 else (1 - steps.min()).to(wide)
-    soft = (y * (1 - y)).amax().to(wide) if batch.hard_labels and y.numel() else x.new_zeros((), dtype=wide)
-    return torch.stack([*rows, torch.stack((short, soft))])
+    short = None if steps is None or steps.numel() == 0 else (1 - steps.min()).clamp(min=0)
+    soft = (y * (1 - y)).amax() if batch.hard_labels and y.numel() else None
+    return torch.stack([*rows, ends(short, like=x), ends(soft, like=x)])
 
 
-def is_valid(seen: Tensor, *, from_logits: bool) -> Tensor:
-    """Whether `extremes` are legal, as a tensor on their device."""
-    return (seen <= seen.new_tensor(_legal(seen.dtype, from_logits))).all()  # a NaN is not
-
-
-def _legal(dtype: torch.dtype, from_logits: bool) -> list[list[float]]:
-    """The largest legal `extremes`."""
-    largest = torch.finfo(dtype).max
-    first = [largest, largest] if from_logits else [0.0, 1.0]
-    return [first, [0.0, 1.0], [0.0, largest], [0.0, largest], [0.0, 0.0]]
-
-
-class Watch:
-    """The extreme values that a loss has seen where it could not look at them, judged once they are on the host."""
-
-    def __init__(self, *, from_logits: bool) -> None:
-        self.from_logits = from_logits
-        self.seen = torch.zeros(5, 2, dtype=torch.float64, device="cpu")
-        self._host: Tensor | None = None
-        self._event: Any = None
-
-    def record(self, batch: Batch) -> None:
-        """Add a batch, without waiting for the device. Raise if an earlier one is known to have been bad."""
-        # asked in this order: the compiler cannot trace the question about a stream
-        eager = not torch.compiler.is_compiling() and not (
-            batch.predictions.is_cuda and torch.cuda.is_current_stream_capturing()
-        )
-        if eager and self._event is not None and self._event.query():
-            self._event = None
-            self._judge(self._host)
-        new = extremes(batch)
-        if self.seen.device != new.device:
-            self.seen = self.seen.to(new.device, new.dtype)
-        self.seen.copy_(torch.maximum(self.seen, new))
-        if eager and new.is_cuda and self._event is None:
-            # Pinned memory lets the copy run beside the host; the event tells a later call that it has arrived.
-            if self._host is None:
-                self._host = torch.empty(5, 2, dtype=torch.float64, pin_memory=True)
-            self._host.copy_(self.seen, non_blocking=True)
-            self._event = torch.cuda.Event()
-            self._event.record()
-
-    def raise_if_invalid(self) -> None:
-        """Wait for the device and raise if any batch so far was bad."""
-        self._event = None
-        self._judge(self.seen)
-
-    def _judge(self, seen: Tensor | None) -> None:
-        if seen is None:
-            return
-        amount = "finite numbers of at least 0"
-        kinds = (
-            ("logits", "finite numbers") if self.from_logits else ("predictions", "[0, 1]"),
-            ("targets", "[0, 1]"),
-            ("sample_weight", amount),
-            ("costs", amount),
-        )
-        rows = seen.tolist()
-        told = [
-            f"{name} {_span(-row[0], row[1])}, expected {expected}"
-            for (name, expected), row, legal in zip(
-                kinds, rows[:4], _legal(seen.dtype, self.from_logits)[:4], strict=True
-            )
-            if not all(value <= most for value, most in zip(row, legal, strict=True))
-        ]
-        short, soft = rows[4]
-        if not short <= 0:
-            told.append("times that do not increase within a group")
-        if not soft <= 0:
-            told.append("soft targets, where the weight looks at events around a sample and expects 0 or 1")
-        if told:
-            self.seen.zero_()  # told once: a caller that mends its data can go on with the same loss
-            raise ValueError(
-                f"an earlier call was given {'; '.join(told)}. Compiled or on an accelerator, values are judged after "
-                "the fact; the same call with CPU tensors, not compiled, says which samples they are."
-            )
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {"from_logits": self.from_logits}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__init__(**state)  # type: ignore[misc]  # what was seen belongs to the process that saw it
+def limits(*, from_logits: bool) -> tuple[Limit, ...]:
+    """What `extremes` may be."""
+    amount = "finite numbers of at least 0"
+    soft = "soft targets, where the weight looks at events around a sample and expects 0 or 1"
+    return (
+        Limit(-math.inf, math.inf, "logits {span}, expected finite numbers")
+        if from_logits
+        else Limit(0.0, 1.0, "predictions {span}, expected [0, 1]"),
+        Limit(0.0, 1.0, "targets {span}, expected [0, 1]"),
+        Limit(0.0, math.inf, f"sample_weight {{span}}, expected {amount}"),
+        Limit(0.0, math.inf, f"costs {{span}}, expected {amount}"),
+        Limit(0.0, 0.0, "times that do not increase within a group"),
+        Limit(0.0, 0.0, soft),
+    )
 
 
 def _per_sample(tensor: Tensor, name: str, x: Tensor, x_name: str) -> Tensor:
@@ -315,12 +241,6 @@ def _located(bad: Tensor, t: Tensor) -> str:
     index = first[0] if len(first) == 1 else tuple(first)
     value = t.detach()[tuple(first)].item()
     return f"{len(where)} of {t.numel()} are not: the first, at index {index}, is {number(value)}"
-
-
-def _span(low: float, high: float) -> str:
-    return (
-        "with NaN among them" if math.isnan(low) or math.isnan(high) else f"from {number(low + 0.0)} to {number(high)}"
-    )  # + 0.0: never "-0"
 
 
 def _reshape_hint(x: Tensor, y: Tensor, name: str) -> str:

@@ -10,8 +10,9 @@ import torch
 from torch import Tensor
 
 from scorewise._cells import Tally, cells_of, expected_cells, plan_for
-from scorewise._inputs import Batch, check_now, extremes, is_valid, prepare
+from scorewise._inputs import Batch, check_now, extremes, limits, prepare
 from scorewise._values import as_tensor, describe
+from scorewise._watch import is_valid
 from scorewise.priors import as_prior
 from scorewise.scores import ratio
 from scorewise.weights import Weight
@@ -247,6 +248,6 @@ def read(predictions: object, targets: object, weight: Weight | None, **rest: An
 def _matrix(batch: Batch, cells: Tally) -> ConfusionMatrix:
     if torch.compiler.is_compiling():
         # A compiled graph cannot raise: what it was given badly comes out as NaN.
-        sound = is_valid(extremes(batch), from_logits=batch.from_logits)
+        sound = is_valid(extremes(batch), limits(from_logits=batch.from_logits))
         cells = tuple(torch.where(sound, cell, math.nan) for cell in cells)  # type: ignore[assignment]  # four again
     return ConfusionMatrix(*cells)

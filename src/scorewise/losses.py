@@ -11,8 +11,9 @@ from torch import Tensor, nn
 
 from scorewise import scores
 from scorewise._cells import expected_cells
-from scorewise._inputs import Batch, Watch, check_now, prepare
+from scorewise._inputs import Batch, check_now, extremes, limits, prepare
 from scorewise._values import is_number, number
+from scorewise._watch import Watch
 from scorewise.confusion import ConfusionMatrix
 from scorewise.curves.exact import expected_score
 from scorewise.curves.sweep import check_weight
@@ -89,7 +90,7 @@ class ScoreLoss(nn.Module):
         self.exact = exact
         self.validate = validate
         self._sign = -1.0 if self.score.greater_is_better else 1.0
-        self._watch = Watch(from_logits=from_logits)
+        self._watch = Watch(limits(from_logits=from_logits))
 
     def forward(
         self,
@@ -163,7 +164,7 @@ class ScoreLoss(nn.Module):
             if batch.predictions.device.type == "cpu" and not torch.compiler.is_compiling():
                 check_now(batch)
             else:
-                self._watch.record(batch)
+                self._watch.record(extremes(batch))
         return batch
 
     def extra_repr(self) -> str:
