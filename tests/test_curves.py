@@ -593,12 +593,6 @@ def test_bad_arguments_are_told_as_by_confusion_matrix(call, x, y, more, error, 
         call(x, y, **more)
 
 
-@each_call
-def test_labels_are_refused_with_advice(call):
-    with pytest.raises(ValueError, match="label"):
-        call(torch.rand(4, 2), torch.ones(4, 2))
-
-
 @pytest.mark.parametrize(("score", "error"), [("tsss", ValueError), (None, TypeError), ([1.0], TypeError)])
 def test_scores_that_are_none(score, error):
     for call in (sw.score_curve, sw.theorem_gap):

@@ -155,33 +155,31 @@ def check_now(batch: Batch) -> None:
     if batch.from_logits:
         if not _within(x, -math.inf, math.inf):
             raise ValueError(
-                f"logits must be finite, but {_located(~x.isfinite(), x)}. Mark unknown samples with mask=; otherwise "
+                f"logits must be finite, but {located(~x.isfinite(), x)}. Mark unknown samples with mask=; otherwise "
                 f"look for a diverging model or missing values in its input.{seen}"
             )
     elif not _within(x, 0, 1):
         raise ValueError(
-            f"predictions must be probabilities in [0, 1], but {_located(~((x >= 0) & (x <= 1)), x)}. Pass "
+            f"predictions must be probabilities in [0, 1], but {located(~((x >= 0) & (x <= 1)), x)}. Pass "
             f"from_logits=True for logits, and mark unknown samples with mask=.{seen}"
         )
     if not _within(y, 0, 1):
         bad = ~((y >= 0) & (y <= 1))
         minus = " For labels -1 and 1 pass (targets + 1) / 2." if bool((y == -1).any()) else ""
         raise ValueError(
-            f"targets must be 0 or 1, or soft labels between, but {_located(bad, y)}.{minus} Mark unknown labels "
+            f"targets must be 0 or 1, or soft labels between, but {located(bad, y)}.{minus} Mark unknown labels "
             f"with mask=.{seen}"
         )
     if w is not None and not _within(w, 0, math.inf):
         w = w.squeeze(1) if w.dim() == 2 and w.shape[1] != x.shape[1] else w  # one for each sample: located by its row
-        raise ValueError(f"sample_weight must be finite and at least 0, but {_located(~((w >= 0) & w.isfinite()), w)}.")
+        raise ValueError(f"sample_weight must be finite and at least 0, but {located(~((w >= 0) & w.isfinite()), w)}.")
     if batch.costs is not None and not all(_within(cost, 0, math.inf) for cost in batch.costs):
         both = torch.stack(batch.costs, -1)
         both = both.squeeze(1) if both.dim() == 3 and both.shape[1] != x.shape[1] else both
-        raise ValueError(
-            f"costs must be finite and at least 0, but {_located(~((both >= 0) & both.isfinite()), both)}."
-        )
+        raise ValueError(f"costs must be finite and at least 0, but {located(~((both >= 0) & both.isfinite()), both)}.")
     if batch.hard_labels and bool((soft := (y > 0) & (y < 1)).any()):
         raise ValueError(
-            f"targets must be 0 or 1, since this weight looks at events around a sample, but {_located(soft, y)}.{seen}"
+            f"targets must be 0 or 1, since this weight looks at events around a sample, but {located(soft, y)}.{seen}"
         )
     if batch.timeline is not None:
         check_times(batch.timeline)
@@ -235,7 +233,8 @@ def _within(t: Tensor, low: float, high: float) -> bool:
     return math.isfinite(smallest) and math.isfinite(largest) and smallest >= low and largest <= high
 
 
-def _located(bad: Tensor, t: Tensor) -> str:
+def located(bad: Tensor, t: Tensor) -> str:
+    """How many values are bad, and which is the first, in words."""
     where = bad.nonzero()
     first = where[0].tolist()
     index = first[0] if len(first) == 1 else tuple(first)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, Literal
 
@@ -11,6 +12,7 @@ from torch import Tensor
 
 from scorewise._cells import Tally, cells_of, expected_cells, plan_for
 from scorewise._inputs import Batch, check_now, extremes, limits, prepare
+from scorewise._labels import group, one_or_each, over_labels
 from scorewise._values import as_tensor, describe
 from scorewise._watch import is_valid
 from scorewise.priors import as_prior
@@ -117,7 +119,7 @@ def confusion_matrix(
     predictions: Tensor,
     targets: Tensor,
     threshold: float | Tensor = 0.5,
-    weight: Weight | None = None,
+    weight: Weight | Sequence[Weight | None] | None = None,
     *,
     from_logits: bool = False,
     groups: object = None,
@@ -131,8 +133,10 @@ def confusion_matrix(
     Args:
         predictions: Probabilities (or 0/1 classes), (n,) or (n, labels); tensors or NumPy arrays.
         targets: Labels 0/1, or soft labels in [0, 1], of the same shape.
-        threshold: Any number; below 0 everything is called positive. Compared in the predictions' dtype.
-        weight: What an error costs, an object of `scorewise.weights`; None for one each.
+        threshold: Any number; below 0 everything is called positive. Compared in the predictions' dtype. With labels,
+            one for all or one for each.
+        weight: What an error costs, an object of `scorewise.weights`; None for one each. With labels, one for all or a
+            list of one for each.
         from_logits: Whether ``predictions`` are logits; the threshold is a probability all the same.
         groups: The series that each sample belongs to, integers or strings, (n,). It and ``times`` are always checked,
             and used by weights that look around in time.
@@ -151,26 +155,23 @@ def confusion_matrix(
         >>> confusion_matrix(torch.tensor([0.1, 0.5, 0.7, 0.9]), torch.tensor([0, 1, 0, 1]))
         ConfusionMatrix(tn=1, fp=1, fn=1, tp=1)
     """
-    weight = as_weight(weight)
+    weights = one_or_each(weight, as_weight, "weight")
     rest = {"groups": groups, "times": times, "mask": mask, "sample_weight": sample_weight, "costs": costs}
-    batch = read(predictions, targets, weight, from_logits=from_logits, hard=True, **rest)
+    batch = read(predictions, targets, weights, from_logits=from_logits, hard=True, **rest)
     with torch.no_grad():
         x = torch.sigmoid(batch.predictions) if from_logits else batch.predictions
         tau = _threshold_like(threshold, x)
-        alarm = decide(x, tau)
-        if weight is not None and x.device.type != "mps":
-            # Decided in the predictions' dtype, but weighted in float64: 1/3 is not 0.33333334.
-            batch = replace(batch, predictions=batch.predictions.double(), targets=batch.targets.double())
-            tau = tau.double()
-        cdf = alarm.to(batch.targets.dtype)
-        return _matrix(batch, cells_of(batch, plan_for(batch, weight), Chances(cdf, 1 - cdf, threshold=tau)))
+        # Each label with its own threshold, if it has one; none is worked on together with another then.
+        taus = tuple(tau) if isinstance(weights, tuple) and tau.dim() else tau
+        cells = over_labels(batch, group(threshold=taus, weight=weights), (taus, weights), _cells_at)
+        return _matrix(batch, cells)
 
 
 def expected_confusion_matrix(
     predictions: Tensor,
     targets: Tensor,
     prior: object = None,
-    weight: Weight | None = None,
+    weight: Weight | Sequence[Weight | None] | None = None,
     *,
     from_logits: bool = False,
     groups: object = None,
@@ -187,8 +188,9 @@ def expected_confusion_matrix(
         predictions: Probabilities, (n,) or (n, labels).
         targets: Labels 0/1, or soft labels in [0, 1], of the same shape.
         prior: A `scorewise.priors` object, a `torch.distributions` object with a cdf, a density function on [0, 1], or
-            None for the uniform prior.
-        weight: What an error costs, an object of `scorewise.weights`; None for one each.
+            None for the uniform prior. With labels, one for all or a list of one for each.
+        weight: What an error costs, an object of `scorewise.weights`; None for one each. With labels, one for all or a
+            list of one for each.
         from_logits: Whether ``predictions`` are logits; more exact than passing their sigmoid.
         groups: As for `confusion_matrix`.
         times: As for `confusion_matrix`.
@@ -204,10 +206,10 @@ def expected_confusion_matrix(
         >>> expected_confusion_matrix(torch.tensor([0.25, 0.75]), torch.tensor([0, 1]))
         ConfusionMatrix(tn=0.75, fp=0.25, fn=0.25, tp=0.75)
     """
-    weight, prior = as_weight(weight), as_prior(prior)
+    weights, priors = one_or_each(weight, as_weight, "weight"), one_or_each(prior, as_prior, "prior")
     rest = {"groups": groups, "times": times, "mask": mask, "sample_weight": sample_weight, "costs": costs}
-    batch = read(predictions, targets, weight, from_logits=from_logits, **rest)
-    return _matrix(batch, expected_cells(batch, prior, weight))
+    batch = read(predictions, targets, weights, from_logits=from_logits, **rest)
+    return _matrix(batch, over_labels(batch, group(prior=priors, weight=weights), (priors, weights), expected_cells))
 
 
 def _shown(cell: Tensor) -> str:
@@ -221,6 +223,18 @@ def _shown(cell: Tensor) -> str:
 def decide(predictions: Tensor, threshold: Tensor) -> Tensor:
     """The decision rule: positive where the prediction is strictly greater than the threshold."""
     return predictions > threshold
+
+
+def _cells_at(batch: Batch, tau: Tensor, weight: Weight | None) -> Tally:
+    """The cells at a threshold, of a batch that is known to be sound."""
+    x = torch.sigmoid(batch.predictions) if batch.from_logits else batch.predictions
+    alarm = decide(x, tau)
+    if weight is not None and x.device.type != "mps":
+        # Decided in the predictions' dtype, but weighted in float64: 1/3 is not 0.33333334.
+        batch = replace(batch, predictions=batch.predictions.double(), targets=batch.targets.double())
+        tau = tau.double()
+    cdf = alarm.to(batch.targets.dtype)
+    return cells_of(batch, plan_for(batch, weight), Chances(cdf, 1 - cdf, threshold=tau))
 
 
 def _threshold_like(threshold: object, x: Tensor) -> Tensor:
@@ -237,7 +251,7 @@ def _threshold_like(threshold: object, x: Tensor) -> Tensor:
     return value.to(x.device, x.dtype)
 
 
-def read(predictions: object, targets: object, weight: Weight | None, **rest: Any) -> Batch:
+def read(predictions: object, targets: object, weight: Weight | tuple[Weight | None, ...] | None, **rest: Any) -> Batch:
     """What users passed, made ready and, where that is possible, judged."""
     batch = prepare(predictions, targets, context=looks_around(weight), **rest)
     if not torch.compiler.is_compiling():
@@ -245,9 +259,10 @@ def read(predictions: object, targets: object, weight: Weight | None, **rest: An
     return batch
 
 
-def _matrix(batch: Batch, cells: Tally) -> ConfusionMatrix:
+def _matrix(batch: Batch, cells: tuple[Tensor, ...]) -> ConfusionMatrix:
     if torch.compiler.is_compiling():
         # A compiled graph cannot raise: what it was given badly comes out as NaN.
         sound = is_valid(extremes(batch), limits(from_logits=batch.from_logits))
-        cells = tuple(torch.where(sound, cell, math.nan) for cell in cells)  # type: ignore[assignment]  # four again
-    return ConfusionMatrix(*cells)
+        cells = tuple(torch.where(sound, cell, math.nan) for cell in cells)
+    tn, fp, fn, tp = cells
+    return ConfusionMatrix(tn, fp, fn, tp)

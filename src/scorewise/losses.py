@@ -10,14 +10,17 @@ import torch
 from torch import Tensor, nn
 
 from scorewise import scores
-from scorewise._cells import expected_cells
+from scorewise._averages import Average, averaged, check_average
+from scorewise._cells import Tally, expected_cells
 from scorewise._inputs import Batch, check_now, extremes, limits, prepare
+from scorewise._labels import group, one_or_each, over_labels
+from scorewise._sums import total
 from scorewise._values import is_number, number
 from scorewise._watch import Watch
 from scorewise.confusion import ConfusionMatrix
 from scorewise.curves.exact import expected_score
 from scorewise.curves.sweep import check_weight
-from scorewise.priors import as_prior
+from scorewise.priors import ThresholdPrior, as_prior
 from scorewise.weights import Weight
 from scorewise.weights.base import as_weight, looks_around
 from scorewise.weights.samplewise import check_diagonal
@@ -33,30 +36,35 @@ class ScoreLoss(nn.Module):
     classes in them, give better gradients.
 
     Args:
-        score: A name (see `scorewise.scores.names`) or a `Score`.
+        score: A name (see `scorewise.scores.names`) or a `Score`; or a list of one for each label.
         prior: Which thresholds matter: an object of `scorewise.priors`, a `torch.distributions` object with a cdf, a
-            density function on [0, 1], or None for the uniform prior.
-        weight: What an error costs: an object of `scorewise.weights`, or None for one each.
+            density function on [0, 1], or None for the uniform prior; or a list of one for each label.
+        weight: What an error costs: an object of `scorewise.weights`, or None for one each; or a list of one for each
+            label.
         from_logits: Whether the model's outputs are logits (the default, and more exact) or probabilities.
         exact: Whether to average the score over the threshold, rather than the matrix:
             :math:`-\mathbb{E}_\tau[s(CM(\tau))]`, which the loss above is the first-order approximation of, and which
             the score does not have to be differentiable for. It takes a sort of the batch. Not with weights that see
             the threshold itself (Margin, Custom). `scorewise.theorem_gap` tells how far apart the two are.
+        average: How the scores of labels become one, with (n, labels) outputs: "macro", their mean; "weighted", their
+            mean weighted by the positives that count; "min", the least; "micro", the score of the sum of their
+            matrices; a function of the (labels,) scores, of which those are negated for which less is better; or None:
+            one loss for each label.
         validate: Whether to check values. Shapes and dtypes are always checked. On a CPU a bad value is an error at
             once. On an accelerator nothing waits for the device: the error comes at a later call, or from
             `raise_if_invalid`. A compiled graph cannot raise at all: call `raise_if_invalid` now and then, once an
             epoch say.
 
-    The loss is computed in float32 for narrower logits, and sums are in float64. With (n, labels) outputs it is the
-    mean over labels. Where a batch lacks a class the terms that would divide by it are 0, so that TSS there is at most
-    0. `torch.func.grad` works on it; `vmap` and forward mode do not. `torch.compile` takes each further loss object for
-    a recompilation of the first, and refuses the ninth unless `torch._dynamo.config.recompile_limit` is raised.
+    The loss is computed in float32 for narrower logits, and sums are in float64. Where a batch lacks a class the terms
+    that would divide by it are 0, so that TSS there is at most 0. `torch.func.grad` works on it; `vmap` and forward
+    mode do not. `torch.compile` takes each further loss object for a recompilation of the first, and refuses the ninth
+    unless `torch._dynamo.config.recompile_limit` is raised.
 
     Example:
         >>> logits = torch.tensor([-2.0, 0.5, 1.0, 3.0], requires_grad=True)
         >>> loss = ScoreLoss("tss")(logits, torch.tensor([0, 0, 1, 1]))
         >>> loss
-        tensor(-0.4710, grad_fn=<MulBackward0>)
+        tensor(-0.4710, grad_fn=<NegBackward0>)
         >>> loss.backward()
 
     Reference:
@@ -66,30 +74,50 @@ class ScoreLoss(nn.Module):
 
     def __init__(
         self,
-        score: str | scores.Score,
+        score: str | scores.Score | Sequence[str | scores.Score],
         *,
         prior: object = None,
-        weight: Weight | None = None,
+        weight: Weight | Sequence[Weight | None] | None = None,
         from_logits: bool = True,
         exact: bool = False,
+        average: Average = "macro",
         validate: bool = True,
     ) -> None:
         super().__init__()
         for name, value in (("from_logits", from_logits), ("exact", exact), ("validate", validate)):
             if not isinstance(value, bool):
                 raise TypeError(f"ScoreLoss: {name} must be True or False, saw {value!r}.")
-        self.score = scores.get(score)
-        self.prior = as_prior(prior)
-        self.weight = as_weight(weight)
-        if self.weight is not None:
-            check_diagonal(self.weight, self.score)
-            self.weight._ready(self.prior)
-        if exact:
-            check_weight(self.weight, self.score)
+        check_average(average)
+        self.score: scores.Score | tuple[scores.Score, ...] = one_or_each(score, scores.get, "score")
+        self.prior: ThresholdPrior | tuple[ThresholdPrior, ...] = one_or_each(prior, as_prior, "prior")
+        self.weight: Weight | tuple[Weight | None, ...] | None = one_or_each(weight, as_weight, "weight")
         self.from_logits = from_logits
         self.exact = exact
+        self.average = average
         self.validate = validate
-        self._sign = -1.0 if self.score.greater_is_better else 1.0
+        self._groups = group(score=self.score, prior=self.prior, weight=self.weight)
+        self._matrix_groups = group(prior=self.prior, weight=self.weight)
+        kinds = (
+            [(self.score, self.prior, self.weight)] if self._groups is None else [own for _, own in self._groups.parts]
+        )
+        for one, its_prior, its_weight in kinds:
+            if its_weight is not None:
+                check_diagonal(its_weight, one)
+                its_weight._ready(its_prior)
+            if exact:
+                check_weight(its_weight, one)
+            if self._groups is not None and its_prior.batch_shape:
+                raise ValueError(
+                    f"{its_prior} has parameters for several labels, which cannot be combined with lists for each "
+                    "label. Pass a list of priors too."
+                )
+        if average == "micro" and isinstance(self.score, tuple):
+            raise ValueError("average='micro' is one score of the sum of all labels' matrices; saw a list of scores.")
+        if average == "micro" and exact:
+            raise ValueError(
+                "average='micro' adds the matrices of labels that have a threshold each, so that there is no order of "
+                "all predictions to take an exact expectation along. Pass exact=False or another average."
+            )
         self._watch = Watch(limits(from_logits=from_logits))
 
     def forward(
@@ -103,7 +131,7 @@ class ScoreLoss(nn.Module):
         sample_weight: Tensor | None = None,
         costs: Tensor | None = None,
     ) -> Tensor:
-        """The loss of a batch, a scalar.
+        """The loss of a batch: a scalar, or with labels and ``average=None`` one number for each of them.
 
         Args:
             logits: The model's outputs, (n,) or (n, labels).
@@ -121,15 +149,30 @@ class ScoreLoss(nn.Module):
         batch = self._batch(
             logits, targets, groups=groups, times=times, mask=mask, sample_weight=sample_weight, costs=costs
         )
-        if self.exact:
-            value = expected_score(batch, self.score, self.prior, self.weight)
+        if batch.predictions.dim() == 2 and self.average == "micro":
+            assert isinstance(self.score, scores.Score)  # noqa: S101  # there is one; for the type checker
+            summed = [cell.sum(0) for cell in self._cells(batch)]
+            goodness = _goodness(self.score, self.score.function(*summed))
         else:
-            value = self.score.function(*expected_cells(batch, self.prior, self.weight))
-        if not isinstance(value, Tensor):
-            raise TypeError(f"the score {self.score.name} must return a tensor, saw {type(value).__name__}.")
-        if value.dim():
-            value = value.mean()
-        return value.to(batch.predictions.dtype) * self._sign
+            options = (self.score, self.prior, self.weight)
+            (goodness,) = over_labels(batch, self._groups, options, self._goodness)
+            if goodness.dim():
+                y = batch.targets.detach()
+                positives = total(y if batch.count is None else y * batch.count.detach())
+                goodness = averaged(goodness, self.average, positives)
+        return -goodness.to(batch.predictions.dtype)
+
+    def _goodness(
+        self, batch: Batch, score: scores.Score, prior: ThresholdPrior, weight: Weight | None
+    ) -> tuple[Tensor]:
+        """The score of labels that share everything, negated if less is better."""
+        if self.exact:
+            return (_goodness(score, expected_score(batch, score, prior, weight)),)
+        return (_goodness(score, score.function(*expected_cells(batch, prior, weight))),)
+
+    def _cells(self, batch: Batch) -> Tally:
+        tn, fp, fn, tp = over_labels(batch, self._matrix_groups, (self.prior, self.weight), expected_cells)
+        return tn, fp, fn, tp
 
     def matrix(
         self,
@@ -146,7 +189,7 @@ class ScoreLoss(nn.Module):
         batch = self._batch(
             logits, targets, groups=groups, times=times, mask=mask, sample_weight=sample_weight, costs=costs
         )
-        return ConfusionMatrix(*expected_cells(batch, self.prior, self.weight))
+        return ConfusionMatrix(*self._cells(batch))
 
     def raise_if_invalid(self) -> None:
         """Raise if a batch seen on an accelerator or in a compiled graph held bad values. Waits for the device."""
@@ -171,7 +214,15 @@ class ScoreLoss(nn.Module):
         """The arguments, for the module's repr."""
         weight = "" if self.weight is None else f", weight={self.weight}"
         exact = ", exact=True" if self.exact else ""
-        return f"{self.score.name!r}, prior={self.prior}{weight}, from_logits={self.from_logits}{exact}"
+        average = "" if self.average == "macro" else f", average={self.average!r}"
+        score = repr([one.name for one in self.score] if isinstance(self.score, tuple) else self.score.name)
+        return f"{score}, prior={self.prior}{weight}, from_logits={self.from_logits}{exact}{average}"
+
+
+def _goodness(score: scores.Score, value: Any) -> Tensor:
+    if not isinstance(value, Tensor):
+        raise TypeError(f"the score {score.name} must return a tensor, saw {type(value).__name__}.")
+    return value if score.greater_is_better else -value
 
 
 class CombinedLoss(nn.Module):

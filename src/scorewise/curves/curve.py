@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import itertools
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, TypedDict, Unpack, overload
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, overload
 
+import torch
 from torch import Tensor
 
 from scorewise import scores
-from scorewise.confusion import ConfusionMatrix
+from scorewise._inputs import Batch
+from scorewise._labels import check_number, group, label, one_or_each
+from scorewise.confusion import ConfusionMatrix, read
 from scorewise.curves.bootstrap import Bootstrap, resample
-from scorewise.curves.choice import AtLeast, choose, constraints, inside, where_allowed
+from scorewise.curves.choice import AtLeast, InfeasibleError, choose, constraints, inside, where_allowed
 from scorewise.curves.exact import expected_score
-from scorewise.curves.sweep import Samples, check_weight, in_float64, in_order, one_label, score_along
+from scorewise.curves.sweep import Samples, check_weight, in_float64, in_order, score_along
 from scorewise.priors import as_prior
 from scorewise.weights import Weight
 from scorewise.weights.base import as_weight
@@ -142,7 +146,7 @@ def score_curve(
     predictions: Tensor,
     targets: Tensor,
     score: str | scores.Score,
-    weight: Weight | None = None,
+    weight: Weight | Sequence[Weight | None] | None = None,
     **context: Unpack[Context],
 ) -> ScoreCurve: ...
 
@@ -152,7 +156,7 @@ def score_curve(
     predictions: Tensor,
     targets: Tensor,
     score: list[str | scores.Score] | tuple[str | scores.Score, ...],
-    weight: Weight | None = None,
+    weight: Weight | Sequence[Weight | None] | None = None,
     **context: Unpack[Context],
 ) -> dict[str, ScoreCurve]: ...
 
@@ -161,7 +165,7 @@ def score_curve(
     predictions: Tensor,
     targets: Tensor,
     score: str | scores.Score | list[str | scores.Score] | tuple[str | scores.Score, ...],
-    weight: Weight | None = None,
+    weight: Weight | Sequence[Weight | None] | None = None,
     *,
     from_logits: bool = False,
     groups: object = None,
@@ -169,15 +173,15 @@ def score_curve(
     mask: Tensor | None = None,
     sample_weight: Tensor | None = None,
     costs: Tensor | None = None,
-) -> ScoreCurve | dict[str, ScoreCurve]:
+) -> Any:
     """A score at every threshold, exactly, for the time of a sort.
 
     Args:
-        predictions: Probabilities (or 0/1 classes), (n,); tensors or NumPy arrays.
-        targets: Labels 0/1, or soft labels in [0, 1], (n,).
+        predictions: Probabilities (or 0/1 classes), (n,) or (n, labels); tensors or NumPy arrays.
+        targets: Labels 0/1, or soft labels in [0, 1], of the same shape.
         score: A name (see `scorewise.scores.names`) or a `Score`; or a list of them, which share the matrices.
         weight: What an error costs, an object of `scorewise.weights` that sees the threshold through alarms only: not
-            Margin, nor Custom.
+            Margin, nor Custom. With labels, one for all or a list of one for each.
         from_logits: Whether ``predictions`` are logits; thresholds are probabilities all the same.
         groups: The series that each sample belongs to, as for `confusion_matrix`.
         times: When, in whole units of one lag, as for `confusion_matrix`.
@@ -186,7 +190,7 @@ def score_curve(
         costs: What an error of each sample costs, as for `confusion_matrix`.
 
     Returns:
-        The curve; for a list of scores, a dict of one for each name.
+        The curve; for (n, labels), a list of one for each label; for a list of scores, a dict of these by name.
 
     Example:
         >>> import torch
@@ -201,31 +205,41 @@ def score_curve(
         >>> curve.expected()  # over all thresholds alike
         tensor(0.4333, dtype=torch.float64)
     """
-    weight = as_weight(weight)
     several = isinstance(score, list | tuple)
     asked = list(score) if isinstance(score, list | tuple) else [score]
     wanted = [scores.get(one) for one in asked]
     names = [one if isinstance(one, str) else one.name for one in asked]
     if not wanted or len(set(names)) < len(names):
         raise ValueError(f"score_curve: expected one or more scores of different names, saw {names}.")
-    for one in wanted:
-        check_weight(weight, one)
+    weights = one_or_each(weight, as_weight, "weight")
+    for one, its_weight in itertools.product(wanted, weights if isinstance(weights, tuple) else (weights,)):
+        check_weight(its_weight, one)
     rest = {"groups": groups, "times": times, "mask": mask, "sample_weight": sample_weight, "costs": costs}
-    batch = one_label(predictions, targets, weight, from_logits=from_logits, **rest)
+    batch = read(predictions, targets, weights, from_logits=from_logits, hard=True, **rest)
+    if batch.predictions.dim() == 1 and not isinstance(weights, tuple):
+        curves = _curves(batch, weights, wanted)
+        return dict(zip(names, curves, strict=True)) if several else curves[0]
+    check_number(batch, group(weight=weights))
+    labels = range(batch.predictions.shape[1])
+    own = weights if isinstance(weights, tuple) else (weights,) * len(labels)
+    by_score = [list(some) for some in zip(*(_curves(label(batch, j), own[j], wanted) for j in labels), strict=True)]
+    # The shape tells whether there are labels, which no type checker can see: the signatures above are without.
+    return dict(zip(names, by_score, strict=True)) if several else by_score[0]
+
+
+def _curves(batch: Batch, weight: Weight | None, wanted: list[scores.Score]) -> list[ScoreCurve]:
+    """The curves of one label, for each score."""
     samples = in_order(batch, weight)
     thresholds, cells = samples.stairs()
     thresholds, matrix = thresholds.to(batch.predictions.dtype), ConfusionMatrix(*cells)
-    curves = [ScoreCurve(one, thresholds, score_along(one, cells), matrix, samples) for one in wanted]
-    if not several:
-        return curves[0]
-    return dict(zip(names, curves, strict=True))
+    return [ScoreCurve(one, thresholds, score_along(one, cells), matrix, samples) for one in wanted]
 
 
 def best_threshold(
     predictions: Tensor,
     targets: Tensor,
     score: str | scores.Score,
-    weight: Weight | None = None,
+    weight: Weight | Sequence[Weight | None] | None = None,
     *,
     at_least: AtLeast | None = None,
     from_logits: bool = False,
@@ -234,12 +248,12 @@ def best_threshold(
     mask: Tensor | None = None,
     sample_weight: Tensor | None = None,
     costs: Tensor | None = None,
-) -> float:
+) -> float | Tensor:
     """The threshold with the best score: no grid, all of them are tried.
 
     Args:
         predictions: As for `score_curve`, and so are the arguments that are not named here.
-        targets: Labels 0/1, or soft labels in [0, 1], (n,).
+        targets: Labels 0/1, or soft labels in [0, 1], of the same shape.
         score: A name (see `scorewise.scores.names`) or a `Score`.
         weight: What an error costs.
         at_least: What other scores of the same (weighted) matrix must reach, as {"precision": 0.9}. If they cannot, the
@@ -253,7 +267,8 @@ def best_threshold(
 
     Returns:
         A number: what is greater than it is to be called positive. It lies midway between two predictions where their
-        dtype has room for that; of equally good stretches between predictions the widest is taken.
+        dtype has room for that; of equally good stretches between predictions the widest is taken. With labels, a
+        tensor of one for each, to be passed to `confusion_matrix`.
 
     Example:
         >>> import torch
@@ -263,7 +278,10 @@ def best_threshold(
         >>> round(best_threshold(predictions, targets, "csi", at_least={"precision": 0.9}), 3)
         0.6
     """
-    curve = score_curve(
+    one: object = score
+    if isinstance(one, list | tuple):
+        raise TypeError("best_threshold: expected one score, saw a list. score_curve takes several.")
+    found: Any = score_curve(
         *(predictions, targets, score, weight),
         from_logits=from_logits,
         groups=groups,
@@ -272,6 +290,12 @@ def best_threshold(
         sample_weight=sample_weight,
         costs=costs,
     )
-    if not isinstance(curve, ScoreCurve):
-        raise TypeError("best_threshold: expected one score, saw a list. score_curve takes several.")
-    return curve.best(at_least=at_least)[0]
+    if isinstance(found, ScoreCurve):
+        return found.best(at_least=at_least)[0]
+    thresholds = []
+    for j, curve in enumerate(found):
+        try:
+            thresholds.append(curve.best(at_least=at_least)[0])
+        except InfeasibleError as error:
+            raise InfeasibleError(f"label {j}: {error}") from error
+    return torch.tensor(thresholds, dtype=found[0].thresholds.dtype, device=found[0].thresholds.device)

@@ -10,9 +10,10 @@ from torch import Tensor
 from scorewise import scores
 from scorewise._cells import expected_cells, plan_for
 from scorewise._inputs import Batch
-from scorewise._values import number
+from scorewise._values import number, shape_of
+from scorewise.confusion import read
 from scorewise.curves.exact import expected_score
-from scorewise.curves.sweep import ascending, cells_along, check_weight, in_float64, one_label
+from scorewise.curves.sweep import ascending, cells_along, check_weight, in_float64
 from scorewise.priors import ThresholdPrior, as_prior
 from scorewise.priors.base import tails
 from scorewise.weights import Weight
@@ -87,7 +88,12 @@ def theorem_gap(
     check_weight(weight, score)
     rest = {"groups": groups, "times": times, "mask": mask, "sample_weight": sample_weight, "costs": costs}
     with torch.no_grad():
-        batch = in_float64(one_label(predictions, targets, weight, from_logits=from_logits, **rest))
+        batch = in_float64(read(predictions, targets, weight, from_logits=from_logits, hard=True, **rest))
+        if batch.predictions.dim() != 1:
+            raise ValueError(
+                f"theorem_gap is of one label, predictions of shape (n,), saw {shape_of(batch.predictions)}. Pass the "
+                "columns one by one: predictions[:, j], targets[:, j]."
+            )
         mean = torch.stack(expected_cells(batch, prior, weight))
         expected = expected_score(batch, score, prior, weight)
         spread = _covariance(batch, prior, weight)

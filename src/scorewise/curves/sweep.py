@@ -18,23 +18,10 @@ from torch import Tensor
 from scorewise._blocks import rows_per_block
 from scorewise._cells import Plan, Tally, plan_for, scaled
 from scorewise._inputs import Batch
-from scorewise._values import shape_of
-from scorewise.confusion import read
 from scorewise.priors.base import widened
 from scorewise.scores import Score
 from scorewise.weights.base import Weight, through_alarms, transformed
 from scorewise.weights.samplewise import check_diagonal
-
-
-def one_label(predictions: object, targets: object, weight: Weight | None, **rest: Any) -> Batch:
-    """What users passed, made ready, judged, and of one label."""
-    batch = read(predictions, targets, weight, hard=True, **rest)
-    if batch.predictions.dim() != 1:
-        raise ValueError(
-            f"a curve is of one label, predictions of shape (n,), saw {shape_of(batch.predictions)}. Pass the columns "
-            "one by one: predictions[:, j], targets[:, j]."
-        )
-    return batch
 
 
 def in_float64(batch: Batch) -> Batch:

@@ -156,8 +156,13 @@ def as_weight(weight: object) -> Weight | None:
     raise TypeError(f"a weight must be an object of scorewise.weights, or None; saw {seen}.")
 
 
-def looks_around(weight: Weight | None) -> bool:
-    """Whether a weight sees other samples than the one in question, so that samples that do not count matter."""
+def looks_around(weight: Weight | tuple[Weight | None, ...] | None) -> bool:
+    """Whether a weight sees other samples than the one in question, so that samples that do not count matter.
+
+    Of labels with a weight each: whether any does.
+    """
+    if isinstance(weight, tuple):
+        return any(map(looks_around, weight))
     return weight is not None and weight.reach > 0
 
 

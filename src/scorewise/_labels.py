@@ -1,0 +1,107 @@
+"""Labels with a prior, a weight or a score of their own: which of them can be worked on together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from scorewise._inputs import Batch
+from scorewise._values import shape_of
+
+Options = tuple[Any, ...]
+"""Things that labels have: a tuple for each label where they differ, else the thing itself."""
+
+
+def one_or_each(value: object, make: Callable[[object], Any], name: str) -> Any:
+    """What users pass for all labels, or as a list for each: made, in a tuple if it was a list."""
+    if not isinstance(value, list | tuple):
+        return make(value)
+    if not value:
+        raise ValueError(f"{name}: expected one for all labels, or a list of one for each, saw an empty list.")
+    return tuple(make(one) for one in value)
+
+
+@dataclass(frozen=True)
+class Groups:
+    """Labels by what they have in common; none where all have everything in common."""
+
+    labels: int
+    parts: tuple[tuple[tuple[int, ...], Options], ...]
+
+
+def group(**options: Any) -> Groups | None:
+    """Which labels share all their options. Raise a ValueError if there are options for different numbers of labels."""
+    lists = {name: len(option) for name, option in options.items() if isinstance(option, tuple)}
+    if not lists:
+        return None
+    if len(set(lists.values())) > 1:
+        told = ", ".join(f"{count} for {name}" for name, count in lists.items())
+        raise ValueError(f"what is given for each label must be given for the same number of labels, saw {told}.")
+    labels = next(iter(lists.values()))
+    rows = [tuple(o[j] if isinstance(o, tuple) else o for o in options.values()) for j in range(labels)]
+    shared: dict[tuple[int, ...], list[int]] = {}
+    for j, row in enumerate(rows):
+        shared.setdefault(tuple(map(id, row)), []).append(j)
+    return Groups(labels, tuple((tuple(which), rows[which[0]]) for which in shared.values()))
+
+
+def over_labels(
+    batch: Batch, groups: Groups | None, options: Options, work: Callable[..., tuple[Tensor, ...]]
+) -> tuple[Tensor, ...]:
+    """``work(batch, *options)`` for all labels, where each has its own options: tensors with one entry for each."""
+    if groups is None:
+        return work(batch, *options)
+    check_number(batch, groups)
+    found: dict[int, tuple[Tensor, ...]] = {}
+    for which, own in groups.parts:
+        results = work(columns(batch, which), *own)
+        for k, j in enumerate(which):
+            found[j] = tuple(result[k] for result in results)
+    return tuple(torch.stack(entries) for entries in zip(*(found[j] for j in range(groups.labels)), strict=True))
+
+
+def check_number(batch: Batch, groups: Groups | None) -> None:
+    """Raise a ValueError if a batch has another number of labels than there are options for."""
+    x = batch.predictions
+    if groups is not None and (x.dim() != 2 or x.shape[1] != groups.labels):
+        seen = "no labels" if x.dim() == 1 else f"{x.shape[1]} labels"
+        raise ValueError(
+            f"there are scores, priors or weights for {groups.labels} labels, but the predictions of shape "
+            f"{shape_of(x)} have {seen}."
+        )
+
+
+def columns(batch: Batch, which: Sequence[int]) -> Batch:
+    """Some of the labels of a batch, as a batch with so many."""
+    if len(which) == batch.predictions.shape[1]:
+        return batch
+    # stacked, not indexed: an index would have to travel to an accelerator
+    return _picked(batch, lambda t: torch.stack([t[:, j] for j in which], 1))
+
+
+def label(batch: Batch, j: int) -> Batch:
+    """One label of a batch, as a batch without labels."""
+    return _picked(batch, lambda t: t[:, j])
+
+
+def _picked(batch: Batch, pick: Callable[[Tensor], Tensor]) -> Batch:
+    like = batch.predictions
+
+    def of(t: Tensor | None) -> Tensor | None:
+        return None if t is None else pick(t.expand_as(like))
+
+    costs = (
+        None if batch.costs is None else (pick(batch.costs[0].expand_as(like)), pick(batch.costs[1].expand_as(like)))
+    )
+    return replace(
+        batch,
+        predictions=pick(batch.predictions),
+        targets=pick(batch.targets),
+        count=of(batch.count),
+        silent=of(batch.silent),
+        costs=costs,
+    )

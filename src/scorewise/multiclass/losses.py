@@ -1,0 +1,144 @@
+"""Losses for classes that exclude each other."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from scorewise._averages import Average
+from scorewise._values import as_tensor
+from scorewise._watch import Watch
+from scorewise.losses import ScoreLoss
+from scorewise.multiclass import scores
+from scorewise.multiclass.inputs import Forecasts, check_now, extremes, limits, one_hot, prepare
+from scorewise.multiclass.matrix import MulticlassMatrix, expected_cells
+from scorewise.scores import Score
+
+
+class SimplexLoss(nn.Module):
+    r"""Minus the score of the m × m matrix expected under a uniform threshold on the simplex, in closed form.
+
+    .. math:: \ell = -s\left(\mathbb{E}_\tau[CM(\tau)]\right), \quad \hat y = \arg\max_j (p_j - \tau_j)
+
+    With two classes it is `ScoreLoss` with the uniform prior, for accuracy, TSS, HSS and MCC; F1, CSI and precision
+    are averaged over both classes here.
+
+    Args:
+        score: A name, a binary `Score`, or a score of `scorewise.multiclass.scores`, such as ``cost([[…], …])``.
+        from_logits: Whether the model's outputs are logits, to be passed through a softmax, or probabilities.
+        average: How the scores of classes become one; see `scorewise.multiclass.scores.one_vs_rest`.
+        validate: Whether to check values, as for `ScoreLoss`.
+
+    Example:
+        >>> import torch
+        >>> logits = torch.tensor([[2.0, 0.0, -1.0], [0.0, 1.0, 0.5], [0.0, 0.0, 1.0]], requires_grad=True)
+        >>> loss = SimplexLoss("hss")(logits, torch.tensor([0, 1, 2]))
+        >>> loss
+        tensor(-0.6593, grad_fn=<MulBackward0>)
+        >>> loss.backward()
+    """
+
+    def __init__(
+        self,
+        score: str | Score | scores.MulticlassScore,
+        *,
+        from_logits: bool = True,
+        average: Average = "macro",
+        validate: bool = True,
+    ) -> None:
+        super().__init__()
+        for name, value in (("from_logits", from_logits), ("validate", validate)):
+            if not isinstance(value, bool):
+                raise TypeError(f"SimplexLoss: {name} must be True or False, saw {value!r}.")
+        self.score = scores.get(score, average)
+        self.from_logits = from_logits
+        self.validate = validate
+        self._sign = -1.0 if self.score.greater_is_better else 1.0
+        self._watch = Watch(limits(from_logits=from_logits))
+
+    def forward(
+        self, logits: Tensor, targets: Tensor, *, mask: Tensor | None = None, sample_weight: Tensor | None = None
+    ) -> Tensor:
+        """The loss of a batch: a scalar, or with ``average=None`` one number for each class.
+
+        Args:
+            logits: The model's outputs, (n, m).
+            targets: Class indices, (n,), or one-hot, (n, m).
+            mask: True where a sample counts, (n,); elsewhere anything may be NaN.
+            sample_weight: How much each sample counts, (n,).
+        """
+        forecasts = self._forecasts(logits, targets, mask=mask, sample_weight=sample_weight)
+        return self.score.of(expected_cells(forecasts)).to(forecasts.x.dtype) * self._sign
+
+    def matrix(
+        self, logits: Tensor, targets: Tensor, *, mask: Tensor | None = None, sample_weight: Tensor | None = None
+    ) -> MulticlassMatrix:
+        """The expected confusion matrix behind the loss, for the same arguments."""
+        return MulticlassMatrix(
+            expected_cells(self._forecasts(logits, targets, mask=mask, sample_weight=sample_weight))
+        )
+
+    def raise_if_invalid(self) -> None:
+        """Raise if a batch seen on an accelerator or in a compiled graph held bad values. Waits for the device."""
+        self._watch.raise_if_invalid()
+
+    def _forecasts(self, logits: object, targets: object, **arguments: Any) -> Forecasts:
+        forecasts = prepare(logits, targets, from_logits=self.from_logits, **arguments)
+        if self.validate:
+            if forecasts.x.device.type == "cpu" and not torch.compiler.is_compiling():
+                check_now(forecasts)
+            else:
+                self._watch.record(extremes(forecasts))
+        return forecasts
+
+    def extra_repr(self) -> str:
+        """The arguments, for the module's repr."""
+        return f"{self.score.name!r}, from_logits={self.from_logits}"
+
+
+class OneVsRestLoss(nn.Module):
+    """`ScoreLoss` of each class against all others, for class indices: a sigmoid and a threshold for each class.
+
+    Args:
+        score: As for `ScoreLoss`, and so is all the rest; what can be given for each label can be for each class.
+        prior: Which thresholds matter.
+        weight: What an error costs.
+        from_logits: Whether the model's outputs are logits, to be passed through sigmoids, or probabilities.
+        exact: Whether to average the score over the threshold, rather than the matrix.
+        average: How the scores of classes become one.
+        validate: Whether to check values.
+
+    Example:
+        >>> import torch
+        >>> loss = OneVsRestLoss("f1", average="min")
+        >>> loss(torch.tensor([[2.0, 0.0, -1.0], [0.0, 1.0, 0.5], [0.0, 0.0, 1.0]]), torch.tensor([0, 1, 2]))
+        tensor(-0.5354)
+    """
+
+    def __init__(
+        self,
+        score: Any,
+        *,
+        prior: object = None,
+        weight: Any = None,
+        from_logits: bool = True,
+        exact: bool = False,
+        average: Average = "macro",
+        validate: bool = True,
+    ) -> None:
+        super().__init__()
+        self.loss = ScoreLoss(
+            score, prior=prior, weight=weight, from_logits=from_logits, exact=exact, average=average, validate=validate
+        )
+
+    def forward(self, logits: Tensor, targets: Tensor, **context: Any) -> Tensor:
+        """The loss of a batch; class indices (n,) or one-hot (n, m), and the context that `ScoreLoss` takes."""
+        x = as_tensor(logits, "logits")
+        value: Tensor = self.loss(x, one_hot(x, targets, context.get("mask")), **context)
+        return value
+
+    def raise_if_invalid(self) -> None:
+        """As for `ScoreLoss`."""
+        self.loss.raise_if_invalid()

@@ -1,0 +1,143 @@
+"""The m × m confusion matrix: of decisions, and expected under a uniform threshold on the simplex."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+from scorewise._values import as_tensor, shape_of
+from scorewise.confusion import ConfusionMatrix
+from scorewise.multiclass.inputs import Forecasts, check_now, prepare
+from scorewise.multiclass.simplex import class_chances, decide
+from scorewise.scores import ratio
+
+
+@dataclass(frozen=True, eq=False)
+class MulticlassMatrix:
+    """How often each class was called what: row = truth, column = decision. Matrices of parts are added.
+
+    Example:
+        >>> MulticlassMatrix([[5, 1, 0], [2, 3, 0], [0, 0, 4]]).hits
+        tensor([5., 3., 4.], dtype=torch.float64)
+    """
+
+    cells: Tensor
+
+    def __post_init__(self) -> None:
+        cells = as_tensor(self.cells, "cells")
+        if cells.dim() != 2 or cells.shape[0] != cells.shape[1] or cells.shape[0] < 2:
+            raise ValueError(f"MulticlassMatrix: cells must be m × m, m at least 2, saw {shape_of(cells)}.")
+        object.__setattr__(self, "cells", cells if cells.is_floating_point() else cells.double())
+
+    @property
+    def hits(self) -> Tensor:
+        """How often each class was called what it was: the diagonal."""
+        return self.cells.diagonal()
+
+    @property
+    def truth(self) -> Tensor:
+        """How often each class occurred: the sums of rows."""
+        return self.cells.sum(1)
+
+    @property
+    def called(self) -> Tensor:
+        """How often each class was called: the sums of columns."""
+        return self.cells.sum(0)
+
+    @property
+    def total(self) -> Tensor:
+        """The sum of all cells."""
+        return self.cells.sum()
+
+    def one_vs_rest(self) -> ConfusionMatrix:
+        """The binary matrix of each class against all others, as one with m entries."""
+        # summed, not subtracted from each other: what is 0 stays 0
+        wrong = self.cells - torch.diag(self.hits)
+        fn, fp = wrong.sum(1), wrong.sum(0)
+        others = self.hits.sum() - self.hits
+        tn = others + (wrong.sum() - fn - fp).clamp(min=0)
+        return ConfusionMatrix(tn, fp, fn, self.hits)
+
+    def normalized(self, by: Literal["true", "pred", "all"]) -> MulticlassMatrix:
+        """Divide by the number of samples of the same truth, of the same decision, or of all; 0 where there is none."""
+        if by not in {"true", "pred", "all"}:
+            raise ValueError(f"normalized: expected 'true', 'pred' or 'all', saw {by!r}.")
+        by_whom = {"true": self.truth[:, None], "pred": self.called[None], "all": self.total}[by]
+        return MulticlassMatrix(ratio(self.cells, by_whom.expand_as(self.cells)))
+
+    def __add__(self, other: MulticlassMatrix) -> MulticlassMatrix:
+        if not isinstance(other, MulticlassMatrix):
+            return NotImplemented
+        if self.cells.shape != other.cells.shape:
+            raise ValueError(f"matrices of {self.cells.shape[0]} and {other.cells.shape[0]} classes cannot be added.")
+        return MulticlassMatrix(self.cells + other.cells)
+
+    def __radd__(self, other: object) -> MulticlassMatrix:
+        # sum() starts from 0
+        return self if isinstance(other, int) and other == 0 else NotImplemented
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        array = self.cells.detach().cpu().numpy()
+        return array if dtype is None else array.astype(dtype)
+
+
+def confusion_matrix(
+    predictions: Tensor,
+    targets: Tensor,
+    tau: Tensor | None = None,
+    *,
+    from_logits: bool = False,
+    mask: Tensor | None = None,
+    sample_weight: Tensor | None = None,
+) -> MulticlassMatrix:
+    """The matrix of the decisions at a threshold; see `decide`.
+
+    Args:
+        predictions: Probabilities, (n, m).
+        targets: Class indices, (n,), or one-hot, (n, m).
+        tau: A threshold for each class, (m,); None for the most probable class.
+        from_logits: Whether ``predictions`` are logits.
+        mask: True where a sample counts, (n,).
+        sample_weight: How much each sample counts, (n,).
+    """
+    forecasts = prepare(predictions, targets, from_logits=from_logits, mask=mask, sample_weight=sample_weight)
+    if not torch.compiler.is_compiling():
+        check_now(forecasts)
+    called = decide(forecasts.probabilities.detach(), tau)
+    m, weights = forecasts.classes, forecasts.weights
+    cells = weights.new_zeros(m * m).index_add(0, forecasts.targets.clamp(0, m - 1) * m + called, weights)
+    return MulticlassMatrix(cells.reshape(m, m))
+
+
+def expected_confusion_matrix(
+    predictions: Tensor,
+    targets: Tensor,
+    *,
+    from_logits: bool = False,
+    mask: Tensor | None = None,
+    sample_weight: Tensor | None = None,
+) -> MulticlassMatrix:
+    """The matrix averaged over a uniform threshold on the simplex; differentiable. Arguments as for `confusion_matrix`.
+
+    Example:
+        >>> import torch
+        >>> expected_confusion_matrix(torch.tensor([[0.5, 0.3, 0.2]]), torch.tensor([1])).cells
+        tensor([[0.0000, 0.0000, 0.0000],
+                [0.6200, 0.2600, 0.1200],
+                [0.0000, 0.0000, 0.0000]], dtype=torch.float64)
+    """
+    forecasts = prepare(predictions, targets, from_logits=from_logits, mask=mask, sample_weight=sample_weight)
+    if not torch.compiler.is_compiling():
+        check_now(forecasts)
+    return MulticlassMatrix(expected_cells(forecasts))
+
+
+def expected_cells(forecasts: Forecasts) -> Tensor:
+    """The expected matrix of forecasts that are known to be sound."""
+    chances = class_chances(forecasts.probabilities)
+    m, weights = forecasts.classes, forecasts.weights
+    rows = chances * weights[:, None]
+    return rows.new_zeros(m, m).index_add(0, forecasts.targets.clamp(0, m - 1), rows)

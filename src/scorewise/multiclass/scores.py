@@ -1,0 +1,178 @@
+"""Scores of an m × m confusion matrix."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from scorewise import scores
+from scorewise._averages import Average, averaged, check_average
+from scorewise._values import as_tensor, describe, shape_of
+from scorewise.multiclass.matrix import MulticlassMatrix
+from scorewise.scores import Score, ratio, root
+
+
+class MulticlassScore(ABC):
+    """A function of an m × m confusion matrix, with its name and whether a good forecast has a large value."""
+
+    name: str
+    greater_is_better: bool
+
+    @abstractmethod
+    def of(self, cells: Tensor) -> Tensor:
+        """The score of the cells (m, m), row = truth."""
+
+    def __call__(self, matrix: MulticlassMatrix) -> Tensor:
+        """The score of a matrix."""
+        if not isinstance(matrix, MulticlassMatrix):
+            raise TypeError(f"a multiclass score takes a MulticlassMatrix, saw {type(matrix).__name__}.")
+        return self.of(matrix.cells)
+
+    def __repr__(self) -> str:
+        return f"<multiclass score {self.name}>"
+
+
+@dataclass(frozen=True, repr=False)
+class ByMargins(MulticlassScore):
+    """A score that is made of the diagonal and the sums of rows and columns, (..., m) each."""
+
+    name: str
+    function: Callable[[Tensor, Tensor, Tensor], Tensor]
+    formula: str
+    range: tuple[float, float]
+    greater_is_better: bool = True
+
+    def of(self, cells: Tensor) -> Tensor:
+        """The score of the cells (m, m), row = truth."""
+        return self.function(cells.diagonal(), cells.sum(1), cells.sum(0))
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Cost(MulticlassScore):
+    """Minus the cost of all decisions; `cost` makes it."""
+
+    costs: Tensor
+    name: str = "cost"
+    greater_is_better: bool = True
+
+    def of(self, cells: Tensor) -> Tensor:
+        """The score of the cells (m, m), row = truth."""
+        return -(self.like(cells) * cells).sum()
+
+    def like(self, cells: Tensor) -> Tensor:
+        """The costs, beside what they are to be combined with."""
+        if self.costs.shape[0] != cells.shape[-1]:
+            raise ValueError(
+                f"cost: there are costs for {self.costs.shape[0]} classes, but the predictions have {cells.shape[-1]}."
+            )
+        return self.costs.to(cells.device, cells.dtype)
+
+
+def cost(costs: Sequence[Sequence[float]] | Tensor) -> Cost:
+    """Minus the sum of what decisions cost, [[C_00, C_01, …], …], row = truth.
+
+    Example:
+        >>> matrix = MulticlassMatrix([[5, 1, 0], [2, 3, 0], [0, 0, 4]])
+        >>> cost([[0, 1, 1], [5, 0, 1], [1, 1, 0]])(matrix)
+        tensor(-11., dtype=torch.float64)
+    """
+    table = as_tensor(costs, "cost: costs").detach().double()
+    if table.dim() != 2 or table.shape[0] != table.shape[1] or table.shape[0] < 2:
+        raise ValueError(f"cost: costs must be m × m, row = truth, m at least 2; saw {shape_of(table)}.")
+    if not bool((table.isfinite() & (table >= 0)).all()):
+        raise ValueError(f"cost: costs must be finite and at least 0, saw {describe(table)}.")
+    return Cost(table)
+
+
+def one_vs_rest(score: str | Score, average: Average = "macro") -> ByMargins:
+    """A binary score of each class against all others, averaged. A class that is absent counts, as what 0/0 = 0 makes.
+
+    Args:
+        score: A name or a binary `Score`.
+        average: "macro", "weighted" (by how often a class occurs), "min", "micro" (of the sum of the m binary
+            matrices), a function of the m scores, or None: all of them. Where less is better, the scores are negated
+            before and after.
+
+    Example:
+        >>> one_vs_rest("f1")(MulticlassMatrix([[5, 1, 0], [2, 3, 0], [0, 0, 4]]))
+        tensor(0.8120, dtype=torch.float64)
+    """
+    binary = scores.get(score)
+    check_average(average)
+    sign = 1 if binary.greater_is_better else -1
+
+    def function(hits: Tensor, truth: Tensor, called: Tensor) -> Tensor:
+        fn, fp = (truth - hits).clamp(min=0), (called - hits).clamp(min=0)
+        tn = (truth.sum(-1, keepdim=True) - truth - fp).clamp(min=0)
+        if average == "micro":
+            return binary.function(tn.sum(-1), fp.sum(-1), fn.sum(-1), hits.sum(-1))
+        return sign * averaged(sign * binary.function(tn, fp, fn, hits), average, truth)
+
+    told = average if isinstance(average, str) else "each" if average is None else "averaged"
+    name = f"{binary.name}, {told}"
+    return ByMargins(name, function, binary.formula, binary.range, binary.greater_is_better)
+
+
+def _accuracy(hits: Tensor, truth: Tensor, called: Tensor) -> Tensor:
+    return ratio(hits.sum(-1), truth.sum(-1))
+
+
+def _error_rate(hits: Tensor, truth: Tensor, called: Tensor) -> Tensor:
+    return ratio((truth - hits).clamp(min=0).sum(-1), truth.sum(-1))
+
+
+def _beyond_chance(hits: Tensor, truth: Tensor, called: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """N² times: the agreement beyond chance, the disagreement by chance, and N² itself."""
+    whole = truth.sum(-1)
+    by_chance = (truth * called).sum(-1)
+    return whole * hits.sum(-1) - by_chance, whole * whole - by_chance, whole * whole
+
+
+def _kappa(hits: Tensor, truth: Tensor, called: Tensor) -> Tensor:
+    beyond, room, _ = _beyond_chance(hits, truth, called)
+    return ratio(beyond, room)
+
+
+def _mcc(hits: Tensor, truth: Tensor, called: Tensor) -> Tensor:
+    beyond, _, whole = _beyond_chance(hits, truth, called)
+    spread = [(whole - (t * t).sum(-1)).clamp(min=0) for t in (truth, called)]
+    return ratio(beyond, root(spread[0]) * root(spread[1]))
+
+
+accuracy = ByMargins("accuracy", _accuracy, r"\frac{\sum_i C_{ii}}{N}", (0.0, 1.0))
+error_rate = ByMargins("error_rate", _error_rate, r"1 - \frac{\sum_i C_{ii}}{N}", (0.0, 1.0), greater_is_better=False)
+kappa = ByMargins("kappa", _kappa, r"\frac{N \sum_i C_{ii} - \sum_i t_i c_i}{N^2 - \sum_i t_i c_i}", (-math.inf, 1.0))
+hss = ByMargins("hss", _kappa, kappa.formula, kappa.range)
+mcc = ByMargins(
+    "mcc",
+    _mcc,
+    r"\frac{N \sum_i C_{ii} - \sum_i t_i c_i}{\sqrt{(N^2 - \sum_i t_i^2)(N^2 - \sum_i c_i^2)}}",
+    (-1.0, 1.0),
+)
+_OWN: Mapping[str, ByMargins] = {score.name: score for score in (accuracy, error_rate, kappa, hss, mcc)}
+
+
+def get(score: object, average: Average = "macro") -> MulticlassScore:
+    """A multiclass score from a name, a binary `Score`, or itself.
+
+    Accuracy, error rate, kappa, HSS and MCC have a definition of their own for more than two classes, which is what
+    they mean here; all others, and all with another average than "macro", are one against the rest.
+
+    Example:
+        >>> get("Heidke"), get("csi")
+        (<multiclass score hss>, <multiclass score csi, macro>)
+    """
+    check_average(average)
+    if isinstance(score, MulticlassScore):
+        if average != "macro":
+            raise ValueError(f"average={average!r} is for scores of one class against the rest; {score} has its own.")
+        return score
+    binary = scores.get(score)
+    own = _OWN.get(binary.name)
+    if average == "macro" and own is not None and binary is getattr(scores, binary.name):
+        return own
+    return one_vs_rest(binary, average)
