@@ -20,8 +20,8 @@ _UNBALANCED = 1e-3
 class Forecasts:
     """Logits or probabilities (n, m), the class (n,) that each turned out to be, and how much each counts.
 
-    Where a sample is masked its forecast is 0 and its class 0. ``unlike`` is how far one-hot labels are from 0 and 1,
-    and from one 1 in each row.
+    Where a sample is masked its class is 0 and its forecast the same for all classes. ``unlike`` is how far one-hot
+    labels are from 0 and 1, and from one 1 in each row; ``tolerance`` how far probabilities may be from 1 together.
     """
 
     x: Tensor
@@ -29,6 +29,7 @@ class Forecasts:
     count: Tensor | None
     from_logits: bool
     unlike: Tensor | None
+    tolerance: float
 
     @property
     def classes(self) -> int:
@@ -60,6 +61,7 @@ def prepare(
         raise TypeError(f"{name} must be floating point, saw {x.dtype}. Pass the model's output, not classes.")
     if x.dim() != 2 or x.shape[1] < 2:
         raise ValueError(f"{name} must have the shape (n, classes), with two classes or more; saw {shape_of(x)}.")
+    tolerance = max(_UNBALANCED, 2 * torch.finfo(x.dtype).eps)
     x = x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
     y, unlike = _classes(alongside(targets, "targets", x), x, name)
     wide = torch.float32 if x.device.type == "mps" else torch.float64
@@ -75,7 +77,7 @@ def prepare(
         y = torch.where(keep, y, 0)
         unlike = None if unlike is None else torch.where(keep, unlike, 0.0)
         count = keep.to(wide) if count is None else torch.where(keep, count, 0.0)
-    return Forecasts(x, y, count, from_logits, unlike)
+    return Forecasts(x, y, count, from_logits, unlike, tolerance)
 
 
 def _classes(y: Tensor, x: Tensor, name: str) -> tuple[Tensor, Tensor | None]:
@@ -99,19 +101,29 @@ def one_hot(x: Tensor, targets: object, mask: object = None) -> Tensor:
     """The labels of classes against all others, (n, m): NaN where there is no such class, which masks may hide."""
     if x.dim() != 2:
         raise ValueError(f"logits must have the shape (n, classes), saw {shape_of(x)}.")
+    if x.shape[1] < 2:
+        raise ValueError(f"logits must have the shape (n, classes), with two classes or more; saw {shape_of(x)}.")
     y, unlike = _classes(alongside(targets, "targets", x), x, "logits")
-    if unlike is not None:
-        return alongside(targets, "targets", x)
-    m = x.shape[1]
-    bad = (y < 0) | (y >= m)
+    n, m = x.shape
+    bad = (y < 0) | (y >= m) if unlike is None else ~(unlike == 0)
     if x.device.type == "cpu" and not torch.compiler.is_compiling():
-        seen = bad if mask is None else bad & alongside(mask, "mask", x).reshape(len(y), -1).any(1)
-        if bool(seen.any()):
-            raise ValueError(
-                f"targets must be class indices from 0 to {m - 1}, since there are {m} classes, but {located(seen, y)}."
-            )
+        known = None if mask is None else alongside(mask, "mask", x)
+        seen = bad if known is None or known.shape not in ((n,), (n, m)) else bad & known.reshape(n, -1).any(1)
+        _check_classes(y, seen if unlike is None else None, None if unlike is None else seen, m)
     hot = (y[:, None] == torch.arange(m, device=x.device)).to(torch.get_default_dtype())
     return hot.masked_fill(bad[:, None], math.nan)
+
+
+def _check_classes(y: Tensor, beyond: Tensor | None, unlike: Tensor | None, m: int) -> None:
+    if beyond is not None and bool(beyond.any()):
+        raise ValueError(
+            f"targets must be class indices from 0 to {m - 1}, since there are {m} classes, but {located(beyond, y)}."
+        )
+    if unlike is not None and bool(unlike.any()):
+        raise ValueError(
+            f"one-hot targets must be 0 or 1 with one 1 in each row, but {int(unlike.sum())} of {len(unlike)} rows are "
+            f"not: the first is row {int(unlike.nonzero()[0])}."
+        )
 
 
 def _one_each(t: Tensor, name: str, x: Tensor) -> Tensor:
@@ -134,22 +146,13 @@ def check_now(forecasts: Forecasts) -> None:
                 "logits, and mark unknown samples with mask=."
             )
         sums = x.sum(1)
-        off = (sums - 1).abs() > _UNBALANCED
+        off = (sums - 1).abs() > forecasts.tolerance
         if bool(off.any()):
             raise ValueError(
                 f"the probabilities of a sample's classes must sum to 1, but {located(off, sums)}. Pass "
                 "from_logits=True for logits; for labels that do not exclude each other use ScoreLoss."
             )
-    bad = (y < 0) | (y >= m)
-    if bool(bad.any()):
-        raise ValueError(
-            f"targets must be class indices from 0 to {m - 1}, since there are {m} classes, but {located(bad, y)}."
-        )
-    if forecasts.unlike is not None and bool((off := ~(forecasts.unlike == 0)).any()):
-        raise ValueError(
-            f"one-hot targets must be 0 or 1 with one 1 in each row, but {int(off.sum())} of {len(off)} rows are not: "
-            f"the first is row {int(off.nonzero()[0])}."
-        )
+    _check_classes(y, (y < 0) | (y >= m), None if forecasts.unlike is None else ~(forecasts.unlike == 0), m)
     count = forecasts.count
     if count is not None and bool((bad := ~((count >= 0) & count.isfinite())).any()):
         raise ValueError(f"sample_weight must be finite and at least 0, but {located(bad, count)}.")
@@ -158,7 +161,7 @@ def check_now(forecasts: Forecasts) -> None:
 def extremes(forecasts: Forecasts) -> Tensor:
     """What is judged of forecasts by their `limits`, on their device."""
     x, y = forecasts.x.detach(), forecasts.targets
-    sums = None if forecasts.from_logits else x.sum(1) - 1
+    sums = None if forecasts.from_logits else (x.sum(1) - 1) / forecasts.tolerance
     beyond = torch.maximum(-y, y - (forecasts.classes - 1)).clamp(min=0)
     return torch.stack([ends(t, like=x) for t in (x, sums, beyond, forecasts.unlike, forecasts.count)])
 
@@ -169,7 +172,7 @@ def limits(*, from_logits: bool) -> tuple[Limit, ...]:
         Limit(-math.inf, math.inf, "logits {span}, expected finite numbers")
         if from_logits
         else Limit(0.0, 1.0, "predictions {span}, expected [0, 1]"),
-        Limit(-_UNBALANCED, _UNBALANCED, "probabilities that do not sum to 1"),
+        Limit(-1.0, 1.0, "probabilities that do not sum to 1"),
         Limit(0.0, 0.0, "targets that are no class indices"),
         Limit(0.0, 0.0, "one-hot targets that are not 0 or 1, or not one in each row"),
         Limit(0.0, math.inf, "sample_weight {span}, expected finite numbers of at least 0"),

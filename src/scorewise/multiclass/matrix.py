@@ -54,12 +54,7 @@ class MulticlassMatrix:
 
     def one_vs_rest(self) -> ConfusionMatrix:
         """The binary matrix of each class against all others, as one with m entries."""
-        # summed, not subtracted from each other: what is 0 stays 0
-        wrong = self.cells - torch.diag(self.hits)
-        fn, fp = wrong.sum(1), wrong.sum(0)
-        others = self.hits.sum() - self.hits
-        tn = others + (wrong.sum() - fn - fp).clamp(min=0)
-        return ConfusionMatrix(tn, fp, fn, self.hits)
+        return ConfusionMatrix(*against_rest(*margins(self.cells)))
 
     def normalized(self, by: Literal["true", "pred", "all"]) -> MulticlassMatrix:
         """Divide by the number of samples of the same truth, of the same decision, or of all; 0 where there is none."""
@@ -82,6 +77,22 @@ class MulticlassMatrix:
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
         array = self.cells.detach().cpu().numpy()
         return array if dtype is None else array.astype(dtype)
+
+
+def margins(cells: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """The diagonal, and the sums of the rest of rows and columns: hits, misses and false alarms of each class."""
+    # summed without it, rather than subtracted from sums with it: what is 0 stays 0
+    wrong = cells.masked_fill(torch.eye(cells.shape[0], dtype=torch.bool, device=cells.device), 0.0)
+    return cells.diagonal(), wrong.sum(1), wrong.sum(0)
+
+
+def against_rest(hits: Tensor, misses: Tensor, alarms: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """TN, FP, FN, TP of each class against all others, from (..., m) margins."""
+    errors = misses.sum(-1, keepdim=True)
+    elsewhere = errors - misses - alarms
+    # What is left by rounding where all errors are of this class is none.
+    elsewhere = elsewhere.masked_fill(elsewhere < 1e-12 * errors, 0.0)
+    return hits.sum(-1, keepdim=True) - hits + elsewhere, alarms, misses, hits
 
 
 def confusion_matrix(

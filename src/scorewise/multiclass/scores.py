@@ -12,7 +12,7 @@ from torch import Tensor
 from scorewise import scores
 from scorewise._averages import Average, averaged, check_average
 from scorewise._values import as_tensor, describe, shape_of
-from scorewise.multiclass.matrix import MulticlassMatrix
+from scorewise.multiclass.matrix import MulticlassMatrix, against_rest, margins
 from scorewise.scores import Score, ratio, root
 
 
@@ -38,7 +38,7 @@ class MulticlassScore(ABC):
 
 @dataclass(frozen=True, repr=False)
 class ByMargins(MulticlassScore):
-    """A score that is made of the diagonal and the sums of rows and columns, (..., m) each."""
+    """A score that is made of the hits, misses and false alarms of each class, (..., m) each."""
 
     name: str
     function: Callable[[Tensor, Tensor, Tensor], Tensor]
@@ -48,7 +48,7 @@ class ByMargins(MulticlassScore):
 
     def of(self, cells: Tensor) -> Tensor:
         """The score of the cells (m, m), row = truth."""
-        return self.function(cells.diagonal(), cells.sum(1), cells.sum(0))
+        return self.function(*margins(cells))
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -103,44 +103,52 @@ def one_vs_rest(score: str | Score, average: Average = "macro") -> ByMargins:
     """
     binary = scores.get(score)
     check_average(average)
-    sign = 1 if binary.greater_is_better else -1
-
-    def function(hits: Tensor, truth: Tensor, called: Tensor) -> Tensor:
-        fn, fp = (truth - hits).clamp(min=0), (called - hits).clamp(min=0)
-        tn = (truth.sum(-1, keepdim=True) - truth - fp).clamp(min=0)
-        if average == "micro":
-            return binary.function(tn.sum(-1), fp.sum(-1), fn.sum(-1), hits.sum(-1))
-        return sign * averaged(sign * binary.function(tn, fp, fn, hits), average, truth)
-
     told = average if isinstance(average, str) else "each" if average is None else "averaged"
-    name = f"{binary.name}, {told}"
-    return ByMargins(name, function, binary.formula, binary.range, binary.greater_is_better)
+    function = _AgainstRest(binary, average)
+    return ByMargins(f"{binary.name}, {told}", function, binary.formula, binary.range, binary.greater_is_better)
 
 
-def _accuracy(hits: Tensor, truth: Tensor, called: Tensor) -> Tensor:
-    return ratio(hits.sum(-1), truth.sum(-1))
+@dataclass(frozen=True)
+class _AgainstRest:
+    """The function of `one_vs_rest`."""
+
+    binary: Score
+    average: Average
+
+    def __call__(self, hits: Tensor, misses: Tensor, alarms: Tensor) -> Tensor:
+        tn, fp, fn, tp = against_rest(hits, misses, alarms)
+        if self.average == "micro":
+            return self.binary.function(tn.sum(-1), fp.sum(-1), fn.sum(-1), tp.sum(-1))
+        sign = 1 if self.binary.greater_is_better else -1
+        return sign * averaged(sign * self.binary.function(tn, fp, fn, tp), self.average, fn + tp)
 
 
-def _error_rate(hits: Tensor, truth: Tensor, called: Tensor) -> Tensor:
-    return ratio((truth - hits).clamp(min=0).sum(-1), truth.sum(-1))
+def _accuracy(hits: Tensor, misses: Tensor, alarms: Tensor) -> Tensor:
+    return ratio(hits.sum(-1), (hits + misses).sum(-1))
 
 
-def _beyond_chance(hits: Tensor, truth: Tensor, called: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """N² times: the agreement beyond chance, the disagreement by chance, and N² itself."""
-    whole = truth.sum(-1)
-    by_chance = (truth * called).sum(-1)
-    return whole * hits.sum(-1) - by_chance, whole * whole - by_chance, whole * whole
+def _error_rate(hits: Tensor, misses: Tensor, alarms: Tensor) -> Tensor:
+    return ratio(misses.sum(-1), (hits + misses).sum(-1))
 
 
-def _kappa(hits: Tensor, truth: Tensor, called: Tensor) -> Tensor:
-    beyond, room, _ = _beyond_chance(hits, truth, called)
-    return ratio(beyond, room)
+def _beyond_chance(hits: Tensor, misses: Tensor, alarms: Tensor) -> Tensor:
+    """N² times the agreement beyond chance."""
+    truth, called = hits + misses, hits + alarms
+    return called.sum(-1) * hits.sum(-1) - (truth * called).sum(-1)
 
 
-def _mcc(hits: Tensor, truth: Tensor, called: Tensor) -> Tensor:
-    beyond, _, whole = _beyond_chance(hits, truth, called)
-    spread = [(whole - (t * t).sum(-1)).clamp(min=0) for t in (truth, called)]
-    return ratio(beyond, root(spread[0]) * root(spread[1]))
+def _unlike(one: Tensor, other: Tensor) -> Tensor:
+    """How often two draws differ, one from each distribution; where both are of one class it is exactly 0."""
+    return (one * (other.sum(-1, keepdim=True) - other)).sum(-1)
+
+
+def _kappa(hits: Tensor, misses: Tensor, alarms: Tensor) -> Tensor:
+    return ratio(_beyond_chance(hits, misses, alarms), _unlike(hits + misses, hits + alarms))
+
+
+def _mcc(hits: Tensor, misses: Tensor, alarms: Tensor) -> Tensor:
+    truth, called = hits + misses, hits + alarms
+    return ratio(_beyond_chance(hits, misses, alarms), root(_unlike(truth, truth)) * root(_unlike(called, called)))
 
 
 accuracy = ByMargins("accuracy", _accuracy, r"\frac{\sum_i C_{ii}}{N}", (0.0, 1.0))

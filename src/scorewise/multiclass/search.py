@@ -132,11 +132,10 @@ class _Search:
             as_label, as_other = weights * costs[targets, label], weights * costs[targets, other]
             moved = torch.cat([weights.new_zeros(1), (as_other - as_label).cumsum(0)])
             return -(as_label.sum() + moved)
-        assert isinstance(self.score, scores.ByMargins)  # noqa: S101  # there are two kinds; for the type checker
         truth = weights.new_zeros(m).index_add(0, targets, weights)
         called, hits = torch.zeros_like(truth), torch.zeros_like(truth)
         called[label], hits[label] = weights.sum(), truth[label]
-        values = [self.score.function(hits, truth, called).reshape(1)]
+        values = [self._of(hits, truth, called).reshape(1)]
         rows = max(1, _NUMBERS_AT_A_TIME // m)
         for start in range(0, len(order), rows):
             part = slice(start, start + rows)
@@ -147,9 +146,13 @@ class _Search:
             hits_then.scatter_(1, k[:, None], (w * (y == k))[:, None])
             hits_then[:, label] -= w * (y == label)
             called_then, hits_then = called_then.cumsum(0).add_(called), hits_then.cumsum(0).add_(hits)
-            values.append(self.score.function(hits_then.clamp(min=0), truth, called_then.clamp(min=0)))
+            values.append(self._of(hits_then, truth, called_then))
             called, hits = called_then[-1], hits_then[-1]
         return torch.cat(values)
+
+    def _of(self, hits: Tensor, truth: Tensor, called: Tensor) -> Tensor:
+        assert isinstance(self.score, scores.ByMargins)  # noqa: S101  # there are two kinds; for the type checker
+        return self.score.function(hits.clamp(min=0), (truth - hits).clamp(min=0), (called - hits).clamp(min=0))
 
 
 def _range(tau: Tensor, label: int) -> tuple[float, float]:

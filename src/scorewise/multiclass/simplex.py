@@ -33,6 +33,9 @@ def class_chances(p: Tensor) -> Tensor:
         >>> class_chances(torch.tensor([0.5, 0.3, 0.2]))
         tensor([0.6200, 0.2600, 0.1200])
     """
+    if not isinstance(p, Tensor) or not p.is_floating_point() or not p.dim() or p.shape[-1] < 2:
+        seen = f"{shape_of(p)}, {p.dtype}" if isinstance(p, Tensor) else type(p).__name__
+        raise ValueError(f"p must be a tensor of probabilities, (..., m) with m at least 2; saw {seen}.")
     m = p.shape[-1]
     ordered, order = p.sort(dim=-1, descending=True)
     q = torch.arange(1, m + 1, dtype=p.dtype, device=p.device)
