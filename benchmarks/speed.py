@@ -19,7 +19,7 @@ import torch
 from torch.nn.functional import binary_cross_entropy_with_logits
 
 import scorewise as sw
-from benchmarks import curves, weights
+from benchmarks import classes, curves, weights
 from benchmarks.timing import Rows, peak_memory, rows, step, take_turns
 
 RESULTS = Path(__file__).parent / "results"
@@ -104,6 +104,8 @@ def render() -> None:
             )
         if "curves" in kept:
             page += _curves(kept)
+        if "classes" in kept:
+            page += _classes(kept)
         if "memory" in kept:
             page.append("### Memory\n\nPeak extra memory of a step, in bytes per sample, of which the gradient is 4:\n")
             page.append("| | n | bytes per sample |\n|---|---:|---:|")
@@ -128,6 +130,20 @@ def _curves(kept: dict[str, Rows]) -> list[str]:
             f"| {row['what']} | {row['n']:,} | {row['milliseconds']:,.2f} | {row['ratio']:,.2f} × | {row['hss']:.9f} |"
             for row in kept["peers"]
         ]
+        lines.append("")
+    return lines
+
+
+def _classes(kept: dict[str, Rows]) -> list[str]:
+    lines = ["### Labels and classes\n", "Twenty labels:\n", *_table(kept["labels"]), ""]
+    for m in dict.fromkeys(row["m"] for row in kept["classes"]):
+        some = [row for row in kept["classes"] if row["m"] == m]
+        lines += [f"{m:,} classes:\n", *_table(some, "cross entropy"), ""]
+    if "class_memory" in kept:
+        row = kept["class_memory"][0]
+        lines.append(f"Peak extra memory of a step, n = {row['n']:,}, {row['m']:,} classes:\n")
+        lines.append("| | MiB |\n|---|---:|")
+        lines += [f"| {row['what']} | {row['mib']:,.1f} |" for row in kept["class_memory"]]
         lines.append("")
     return lines
 
@@ -180,7 +196,18 @@ def main() -> None:
     result["exact"] = []
     for n in (4096, 1 << (17 if quick else 20)):
         result["exact"] += _print(curves.exact(n, 1 if quick else 15, options.device))
+    print("labels and classes")
+    result["labels"] = _print(classes.labels(4096, 1 if quick else 15, options.device))
+    result["classes"] = []
+    for n, m in ((4096, 10), (256, 1000)):
+        result["classes"] += _print(classes.compare(n, m, 1 if quick else 15, options.device))
     if options.device == "cpu":
+        result["class_memory"] = [
+            {"n": 256, "m": 1000, "what": what, "mib": round(peak_memory(loss, 256, 1000) / 2**20, 1)}
+            for what, loss in classes.MEMORY.items()
+        ]
+        for row in result["class_memory"]:
+            print(f"peak extra memory, n = 256, m = 1,000, {row['what']}: {row['mib']} MiB")
         from benchmarks import peers  # other machines may lack scikit-learn
 
         result["peers"] = peers.thresholds(256 if quick else 1024, 1 << (14 if quick else 17), 1 if quick else 10)

@@ -57,19 +57,18 @@ def step(
     return call
 
 
-def peak_memory(what: str, n: int) -> int:
+def peak_memory(what: str, n: int, classes: int = 0) -> int:
     """Peak extra bytes of one forward and backward pass of a loss, a Python expression, in a process of its own."""
-    code = f"import scorewise as sw, torch, benchmarks.timing as t; t.measure_memory({what}, {n})"
+    code = f"import scorewise as sw, torch, benchmarks.timing as t; t.measure_memory({what}, {n}, {classes})"
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)  # noqa: S603  # ours
     return int(done.stdout)
 
 
-def measure_memory(loss: Callable[..., torch.Tensor], n: int) -> None:
-    """Print how far one pass raises the process's peak; the gradient itself (4 bytes a sample) is part of it."""
-    z = torch.randn(n, requires_grad=True)
-    y = torch.zeros(n)
-    y[::10] = 1
-    loss(z[:1000], y[:1000]).backward()  # what is loaded at first use
+def measure_memory(loss: Callable[..., torch.Tensor], n: int, classes: int) -> None:
+    """Print how far one pass raises the process's peak; the gradient itself (4 bytes a number) is part of it."""
+    z = torch.randn((n, classes) if classes else n, requires_grad=True)
+    y = torch.arange(n) % classes if classes else (torch.arange(n) % 10 == 0).float()
+    loss(z[:16] if classes else z[:1000], y[:16] if classes else y[:1000]).backward()  # what is loaded at first use
     z.grad = None
     Path("/proc/self/clear_refs").write_text("5")  # Linux: the peak begins anew from here
     before = _status("VmRSS")

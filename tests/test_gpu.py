@@ -370,3 +370,111 @@ def test_a_gap_on_the_device():
     )
     assert there.gap == pytest.approx(here.gap, abs=1e-12)
     assert there.second_order == pytest.approx(here.second_order, abs=1e-12)
+
+
+PER_LABEL = {
+    "score": ["tss", "f1"],
+    "prior": [sw.priors.Beta(2.0, 5.0), sw.priors.Uniform(0.2, 0.8)],
+    "weight": [None, VALUE],
+}
+
+
+@pytest.mark.parametrize("average", ["macro", "weighted", "min", None])
+@pytest.mark.parametrize("exact", [False, True])
+def test_labels_of_their_own_agree_with_the_cpu(average, exact):
+    z, y = batch(400, 2)
+    arguments = with_everything(400, 2)
+    loss = sw.ScoreLoss(**PER_LABEL, average=average, exact=exact)
+    there = {name: value.cuda() for name, value in arguments.items()}
+
+    def summed(*given, **more):
+        return loss(*given, **more).sum()
+
+    torch.testing.assert_close(
+        value_and_gradient(summed, z.cuda(), y.cuda(), **there),
+        value_and_gradient(summed, z, y, **arguments),
+        rtol=1e-9,
+        atol=1e-12,
+    )
+
+
+def test_labels_of_their_own_do_not_wait_for_the_device(no_waiting):
+    torch.cuda.set_sync_debug_mode("default")
+    z, y = batch(400, 2, dtype=torch.float32)
+    z, y = z.cuda().requires_grad_(), y.cuda()
+    loss = sw.ScoreLoss(**PER_LABEL, average="weighted")
+    loss(z, y).backward()
+    torch.cuda.synchronize()
+    torch.cuda.set_sync_debug_mode("error")
+    for _ in range(3):
+        loss(z, y).backward()
+
+
+def classes(n=300, m=7):
+    g = torch.Generator().manual_seed(2)
+    return torch.randn(n, m, dtype=torch.float64, generator=g), torch.randint(0, m, (n,), generator=g)
+
+
+CLASS_SCORES = ["accuracy", "hss", "mcc", "f1", sw.multiclass.scores.cost(torch.rand(7, 7).tolist())]
+
+
+@pytest.mark.parametrize("score", CLASS_SCORES, ids=["accuracy", "hss", "mcc", "f1", "cost"])
+def test_simplex_losses_agree_with_the_cpu(score):
+    z, y = classes()
+    loss = sw.SimplexLoss(score)
+    torch.testing.assert_close(
+        value_and_gradient(loss, z.cuda(), y.cuda()), value_and_gradient(loss, z, y), rtol=1e-9, atol=1e-12
+    )
+    rest = sw.OneVsRestLoss("f1")
+    torch.testing.assert_close(
+        value_and_gradient(rest, z.cuda(), y.cuda()), value_and_gradient(rest, z, y), rtol=1e-9, atol=1e-12
+    )
+
+
+@pytest.mark.parametrize("make", [sw.SimplexLoss, sw.OneVsRestLoss])
+def test_losses_of_classes_do_not_wait_for_the_device(make, no_waiting):
+    torch.cuda.set_sync_debug_mode("default")
+    z, y = classes()
+    z, y = z.float().cuda().requires_grad_(), y.cuda()
+    loss = make("hss")
+    mask = torch.ones_like(y, dtype=torch.bool)
+    loss(z, y, mask=mask).backward()
+    torch.cuda.synchronize()
+    torch.cuda.set_sync_debug_mode("error")
+    for _ in range(3):
+        loss(z, y, mask=mask).backward()
+
+
+@pytest.mark.parametrize("wrong", [-1, 7, 10**6])
+@pytest.mark.parametrize(("make", "match"), [(sw.SimplexLoss, "no class indices"), (sw.OneVsRestLoss, "targets")])
+def test_classes_out_of_range_do_not_break_the_device(make, match, wrong):
+    z, y = classes()
+    y[3] = wrong
+    loss = make("hss")
+    loss(z.cuda(), y.cuda())
+    torch.cuda.synchronize()
+    with pytest.raises(ValueError, match=match):
+        loss.raise_if_invalid()
+
+
+def test_matrices_and_thresholds_of_classes_on_the_device():
+    z, y = classes()
+    mc = sw.multiclass
+    here, there = (
+        [
+            mc.confusion_matrix(x, t, from_logits=True).cells.cpu(),
+            mc.expected_confusion_matrix(x, t, from_logits=True).cells.cpu(),
+            mc.best_tau(x, t, "hss", from_logits=True, starts=2)[0].cpu(),
+        ]
+        for x, t in ((z, y), (z.cuda(), y.cuda()))
+    )
+    torch.testing.assert_close(there, here, rtol=1e-9, atol=1e-9)
+
+
+def test_thresholds_of_labels_on_the_device():
+    z, y = batch(400, 2)
+    p = torch.sigmoid(z)
+    thresholds = sw.best_threshold(p.cuda(), y.cuda(), "hss")
+    assert thresholds.is_cuda
+    torch.testing.assert_close(thresholds.cpu(), sw.best_threshold(p, y, "hss"))
+    assert sw.scores.hss(sw.confusion_matrix(p.cuda(), y.cuda(), thresholds)).isfinite().all()

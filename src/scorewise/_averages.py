@@ -22,19 +22,23 @@ def check_average(average: object) -> None:
     )
 
 
-def averaged(values: Tensor, average: Average, positives: Tensor) -> Tensor:
-    """One number of the last axis, where greater is better; "micro" is not asked here."""
+def averaged(goodness: Tensor, average: Average, positives: Tensor, *, greater_is_better: bool = True) -> Tensor:
+    """One number of the last axis, where greater is better; "micro" is not asked here.
+
+    A function is given the scores themselves, which were negated if less is better.
+    """
     if average is None:
-        return values
+        return goodness
     if callable(average):
+        values = goodness if greater_is_better else -goodness
         value = average(values)
         if not isinstance(value, Tensor) or value.shape != values.shape[:-1]:
             seen = tuple(value.shape) if isinstance(value, Tensor) else type(value).__name__
             raise ValueError(f"average must make one number of {values.shape[-1]}, a tensor; saw {seen}.")
-        return value
+        return value if greater_is_better else -value
     if average == "min":
-        return values.amin(-1)
+        return goodness.amin(-1)
     if average == "weighted":
         whole = positives.sum(-1, keepdim=True)
-        return (values * positives / whole.masked_fill(whole == 0, 1.0)).sum(-1)
-    return values.mean(-1)
+        return (goodness * positives / whole.masked_fill(whole == 0, 1.0)).sum(-1)
+    return goodness.mean(-1)

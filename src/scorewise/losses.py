@@ -47,9 +47,8 @@ class ScoreLoss(nn.Module):
             the score does not have to be differentiable for. It takes a sort of the batch. Not with weights that see
             the threshold itself (Margin, Custom). `scorewise.theorem_gap` tells how far apart the two are.
         average: How the scores of labels become one, with (n, labels) outputs: "macro", their mean; "weighted", their
-            mean weighted by the positives that count; "min", the least; "micro", the score of the sum of their
-            matrices; a function of the (labels,) scores, of which those are negated for which less is better; or None:
-            one loss for each label.
+            mean weighted by the positives that count; "min", the worst; "micro", the score of the sum of their
+            matrices; a function of the (labels,) scores; or None: one loss for each label.
         validate: Whether to check values. Shapes and dtypes are always checked. On a CPU a bad value is an error at
             once. On an accelerator nothing waits for the device: the error comes at a later call, or from
             `raise_if_invalid`. A compiled graph cannot raise at all: call `raise_if_invalid` now and then, once an
@@ -111,6 +110,10 @@ class ScoreLoss(nn.Module):
                     f"{its_prior} has parameters for several labels, which cannot be combined with lists for each "
                     "label. Pass a list of priors too."
                 )
+        directions = {one.greater_is_better for one in (self.score if isinstance(self.score, tuple) else (self.score,))}
+        if callable(average) and len(directions) > 1:
+            raise ValueError("average is a function, but of some scores more is better and of others less.")
+        self._upward = True in directions
         if average == "micro" and isinstance(self.score, tuple):
             raise ValueError("average='micro' is one score of the sum of all labels' matrices; saw a list of scores.")
         if average == "micro" and exact:
@@ -159,7 +162,7 @@ class ScoreLoss(nn.Module):
             if goodness.dim():
                 y = batch.targets.detach()
                 positives = total(y if batch.count is None else y * batch.count.detach())
-                goodness = averaged(goodness, self.average, positives)
+                goodness = averaged(goodness, self.average, positives, greater_is_better=self._upward)
         return -goodness.to(batch.predictions.dtype)
 
     def _goodness(

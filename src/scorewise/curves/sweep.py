@@ -52,8 +52,11 @@ def check_weight(weight: Weight | None, score: Score) -> None:
 def ascending(x: Tensor) -> tuple[Tensor, Tensor]:
     """Predictions from the smallest up, and the sample that each belongs to; each label for itself."""
     x = widened(x.detach())
-    if x.device.type != "cpu" or x.dim() != 1 or transformed():
-        ordered, order = torch.sort(x, dim=0)
+    if x.dim() == 2:  # rows are sorted faster than columns
+        ordered, order = x.mT.contiguous().sort(-1)
+        return ordered.mT, order.mT
+    if x.device.type != "cpu" or transformed():
+        ordered, order = x.sort()
         return ordered, order
     # PyTorch sorts integers by radix, several times as fast. As integers, negative floats are ordered the wrong way
     # round, hence their flipped bits; minus zero comes right before zero.

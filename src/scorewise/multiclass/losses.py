@@ -70,7 +70,7 @@ class SimplexLoss(nn.Module):
             sample_weight: How much each sample counts, (n,).
         """
         forecasts = self._forecasts(logits, targets, mask=mask, sample_weight=sample_weight)
-        return self.score.of(expected_cells(forecasts)).to(forecasts.x.dtype) * self._sign
+        return self.score.expected(forecasts).to(forecasts.x.dtype) * self._sign
 
     def matrix(
         self, logits: Tensor, targets: Tensor, *, mask: Tensor | None = None, sample_weight: Tensor | None = None

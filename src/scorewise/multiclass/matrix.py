@@ -146,6 +146,19 @@ def expected_confusion_matrix(
     return MulticlassMatrix(expected_cells(forecasts))
 
 
+def expected_margins(forecasts: Forecasts) -> tuple[Tensor, Tensor, Tensor]:
+    """The `margins` of `expected_cells`, without the m × m cells."""
+    chances = class_chances(forecasts.probabilities)
+    m, weights = forecasts.classes, forecasts.weights
+    rows = forecasts.targets.clamp(0, m - 1)
+    own = chances.gather(1, rows[:, None])
+    others = chances.scatter(1, rows[:, None], 0.0).to(weights.dtype)
+    nothing = weights.new_zeros(m)
+    hits = nothing.index_add(0, rows, own.squeeze(1) * weights)
+    misses = nothing.index_add(0, rows, others.sum(1) * weights)
+    return hits, misses, weights @ others
+
+
 def expected_cells(forecasts: Forecasts) -> Tensor:
     """The expected matrix of forecasts that are known to be sound."""
     chances = class_chances(forecasts.probabilities)

@@ -12,7 +12,8 @@ from torch import Tensor
 from scorewise import scores
 from scorewise._averages import Average, averaged, check_average
 from scorewise._values import as_tensor, describe, shape_of
-from scorewise.multiclass.matrix import MulticlassMatrix, against_rest, margins
+from scorewise.multiclass.inputs import Forecasts
+from scorewise.multiclass.matrix import MulticlassMatrix, against_rest, expected_cells, expected_margins, margins
 from scorewise.scores import Score, ratio, root
 
 
@@ -25,6 +26,10 @@ class MulticlassScore(ABC):
     @abstractmethod
     def of(self, cells: Tensor) -> Tensor:
         """The score of the cells (m, m), row = truth."""
+
+    def expected(self, forecasts: Forecasts) -> Tensor:
+        """The score of the expected matrix of forecasts."""
+        return self.of(expected_cells(forecasts))
 
     def __call__(self, matrix: MulticlassMatrix) -> Tensor:
         """The score of a matrix."""
@@ -49,6 +54,10 @@ class ByMargins(MulticlassScore):
     def of(self, cells: Tensor) -> Tensor:
         """The score of the cells (m, m), row = truth."""
         return self.function(*margins(cells))
+
+    def expected(self, forecasts: Forecasts) -> Tensor:
+        """The score of the expected matrix of forecasts."""
+        return self.function(*expected_margins(forecasts))
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -93,9 +102,8 @@ def one_vs_rest(score: str | Score, average: Average = "macro") -> ByMargins:
 
     Args:
         score: A name or a binary `Score`.
-        average: "macro", "weighted" (by how often a class occurs), "min", "micro" (of the sum of the m binary
-            matrices), a function of the m scores, or None: all of them. Where less is better, the scores are negated
-            before and after.
+        average: "macro", "weighted" (by how often a class occurs), "min" (the worst: the greatest where less is
+            better), "micro" (of the sum of the m binary matrices), a function of the m scores, or None: all of them.
 
     Example:
         >>> one_vs_rest("f1")(MulticlassMatrix([[5, 1, 0], [2, 3, 0], [0, 0, 4]]))
@@ -119,8 +127,10 @@ class _AgainstRest:
         tn, fp, fn, tp = against_rest(hits, misses, alarms)
         if self.average == "micro":
             return self.binary.function(tn.sum(-1), fp.sum(-1), fn.sum(-1), tp.sum(-1))
-        sign = 1 if self.binary.greater_is_better else -1
-        return sign * averaged(sign * self.binary.function(tn, fp, fn, tp), self.average, fn + tp)
+        up = self.binary.greater_is_better
+        sign = 1 if up else -1
+        goodness = sign * self.binary.function(tn, fp, fn, tp)
+        return sign * averaged(goodness, self.average, fn + tp, greater_is_better=up)
 
 
 def _accuracy(hits: Tensor, misses: Tensor, alarms: Tensor) -> Tensor:

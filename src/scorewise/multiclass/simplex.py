@@ -60,6 +60,10 @@ def decide(p: Tensor, tau: Tensor | None = None) -> Tensor:
         (tensor([0, 2]), tensor([2, 2]))
     """
     p = as_tensor(p, "predictions")
+    if not p.dim() or p.shape[-1] < 2:
+        raise ValueError(f"predictions must have the shape (..., classes), two classes or more; saw {shape_of(p)}.")
+    if not torch.compiler.is_compiling() and bool(p.isnan().any()):
+        raise ValueError(f"predictions must be known, but {int(p.isnan().sum())} of {p.numel()} are NaN.")
     p = p if p.device.type == "mps" else p.double()
     margin = p if tau is None else p - threshold_like(tau, p)
     # argmax leaves open which of equal ones it takes; as many are before the first of them as have seen none yet
