@@ -220,6 +220,12 @@ def test_several_scores_of_several_labels():
     assert curves["csi"][2].best() == sw.score_curve(P[:, 2], Y[:, 2], "csi").best()
 
 
+def test_thresholds_for_scores_of_their_own():
+    thresholds = sw.best_threshold(P, Y, ["tss", sw.scores.f1, "tss"], weight=WEIGHTS)
+    own = [sw.best_threshold(P[:, j], Y[:, j], ["tss", "f1", "tss"][j], WEIGHTS[j]) for j in range(L)]
+    assert thresholds.tolist() == own
+
+
 @pytest.mark.parametrize("dtype", [torch.float16, torch.float32])
 def test_thresholds_of_labels_have_the_dtype_of_the_predictions(dtype):
     p = P.to(dtype)
@@ -264,7 +270,7 @@ def test_kept_and_shown():
         (lambda: sw.ScoreLoss([]), ValueError, "score: expected one for all labels.*empty list"),
         (lambda: sw.ScoreLoss("tss", prior=PRIORS, weight=WEIGHTS[:2]), ValueError, "3 for prior, 2 for weight"),
         (lambda: sw.ScoreLoss(SCORES, average="micro"), ValueError, "one score of the sum"),
-        (lambda: sw.ScoreLoss(SCORES, average=torch.sum), ValueError, "some scores more is better and of others less"),
+        (lambda: sw.ScoreLoss(SCORES, average=torch.sum), ValueError, r"\['tss', 'f1', 'error_rate'\] more is better"),
         (lambda: sw.ScoreLoss("tss", average="micro", exact=True), ValueError, "a threshold each"),
         (lambda: sw.ScoreLoss("tss", weight=[None, sw.weights.Margin(1.0)], exact=True), ValueError, "Margin"),
         (lambda: sw.ScoreLoss("tss", prior=PRIORS)(Z[:, :2], Y[:, :2]), ValueError, "for 3 labels.*have 2 labels"),
@@ -278,9 +284,16 @@ def test_kept_and_shown():
         (
             lambda: sw.ScoreLoss("tss", prior=sw.priors.Beta(torch.ones(3), torch.ones(3)), weight=WEIGHTS),
             ValueError,
-            "Pass a list of priors too",
+            "Pass a list of priors, each for one label",
+        ),
+        (
+            lambda: sw.expected_confusion_matrix(P, Y, [sw.priors.Beta(torch.ones(3), torch.ones(3))] * 3),
+            ValueError,
+            "Pass a list of priors, each for one label",
         ),
         (lambda: sw.theorem_gap(P, Y, "tss"), ValueError, "one label"),
+        (lambda: sw.best_threshold(P, Y, ["tss", "f1"]), ValueError, "saw 2 for 3 labels"),
+        (lambda: sw.best_threshold(P[:, 0], Y[:, 0], ["tss", "f1"]), ValueError, "saw 2 for no labels"),
     ],
 )
 def test_refused(make, error, match):

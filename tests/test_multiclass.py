@@ -1480,3 +1480,116 @@ def test_switches_must_be_booleans(argument):
 def test_decisions_about_what_is_no_forecast(p):
     with pytest.raises(ValueError, match="predictions must"):
         mc.decide(p)
+
+
+@pytest.mark.parametrize("m", [2, 3])
+def test_certain_forecasts_can_be_overruled_at_a_vertex(m):
+    p = torch.eye(m)[[m - 1] * 3]
+    tau, value = mc.best_tau(p, torch.zeros(3, dtype=torch.long), "accuracy")
+    assert value == 1
+    assert tau.tolist() == [0.0] * (m - 1) + [1.0]
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_two_classes_with_certain_forecasts(seed):
+    """Every threshold on the simplex, by a grid that has a point in every stretch and on every edge."""
+    g = torch.Generator().manual_seed(seed)
+    second = torch.randint(0, 9, (12,), generator=g).double() / 8
+    p = torch.stack([1 - second, second], 1)
+    y = torch.randint(0, 2, (12,), generator=g)
+    grid = torch.arange(33, dtype=torch.float64) / 32
+    taus = torch.stack([1 - grid, grid], 1)
+    best = max(mc.scores.get("csi")(mc.confusion_matrix(p, y, tau)).item() for tau in taus)
+    assert mc.best_tau(p, y, "csi")[1] == pytest.approx(best, abs=1e-12)
+
+
+def test_many_samples_are_searched_in_two_steps():
+    g = torch.Generator().manual_seed(4)
+    y = torch.randint(0, 4, (3000,), generator=g)
+    p = torch.softmax(torch.nn.functional.one_hot(y, 4) + torch.randn(3000, 4, generator=g) + torch.arange(4) / 2, -1)
+    tau, value = mc.best_tau(p, y, "hss")
+    drawn = torch.distributions.Dirichlet(torch.ones(4)).sample((300,))
+    assert value >= max(mc.scores.hss(mc.confusion_matrix(p, y, one)).item() for one in drawn)
+    assert value == pytest.approx(mc.scores.hss(mc.confusion_matrix(p, y, tau)).item(), abs=1e-12)
+    costs = mc.scores.cost(torch.rand(4, 4, generator=g).tolist())
+    tau, value = mc.best_tau(p, y, costs)
+    assert value >= max(costs(mc.confusion_matrix(p, y, one)).item() for one in drawn)
+
+
+def test_a_search_for_any_average_of_one_number():
+    p, y = random_problem(30, 3, seed=9)
+    for average in ("min", "weighted", "micro", lambda s: s.prod()):
+        tau, value = mc.best_tau(p, y, "f1", average=average)
+        score = mc.scores.one_vs_rest("f1", average)
+        assert value == pytest.approx(score(mc.confusion_matrix(p, y, tau)).item(), abs=1e-12)
+        assert value >= score(mc.confusion_matrix(p, y)).item()
+    with pytest.raises(ValueError, match="needs one number"):
+        mc.best_tau(p, y, "f1", average=None)
+
+    class Mine(mc.scores.MulticlassScore):
+        name, greater_is_better = "mine", True
+
+        def of(self, cells):
+            return cells.trace()
+
+    with pytest.raises(TypeError, match="best_tau: expected a name"):
+        mc.best_tau(p, y, Mine())
+    assert sw.SimplexLoss(Mine(), from_logits=False)(p, y).item() == -mc.expected_confusion_matrix(p, y).cells.trace()
+
+
+@pytest.mark.parametrize("score", [2 * sw.scores.accuracy, 0.5 * sw.scores.hss + 0.5 * sw.scores.f1])
+def test_sums_of_scores_that_mean_something_else_for_classes(score):
+    with pytest.raises(ValueError, match="is not the mean over classes"):
+        sw.SimplexLoss(score)
+    sw.SimplexLoss(mc.scores.one_vs_rest(score))
+    sw.SimplexLoss(0.5 * sw.scores.tss + 0.5 * sw.scores.f1)
+
+
+def test_compiled_matrices_of_bad_values_are_nan():
+    torch.compiler.reset()
+    p, y = random_problem(6, 3, seed=1)
+    for make in (mc.confusion_matrix, mc.expected_confusion_matrix):
+
+        def cells(p, y, make=make):
+            return make(p, y).cells
+
+        compiled = torch.compile(cells, fullgraph=True, backend="aot_eager")
+        torch.testing.assert_close(compiled(p, y), cells(p, y))
+        assert compiled(p * torch.nan, y).isnan().all()
+        assert compiled(p * 3, y).isnan().all()
+        assert compiled(p, y + 4).isnan().all()
+
+
+def test_classes_that_do_not_exist_count_for_nothing_if_nobody_checks():
+    z, y = torch.randn(5, 3, dtype=torch.float64), torch.tensor([0, 1, 2, -1, 7])
+    for make in (sw.SimplexLoss, sw.OneVsRestLoss):
+        loss = make("f1", validate=False)
+        torch.testing.assert_close(loss(z, y), loss(z[:3], y[:3]))
+        torch.testing.assert_close(loss(z, y, mask=y >= 0), loss(z[:3], y[:3]))
+
+
+def test_the_matrix_of_one_against_the_rest():
+    p, y = random_problem(8, 3, seed=3)
+    matrix = sw.OneVsRestLoss("f1", from_logits=False).matrix(p, y)
+    expected = sw.expected_confusion_matrix(p, torch.nn.functional.one_hot(y, 3))
+    torch.testing.assert_close(matrix.tensor(), expected.tensor())
+
+
+@pytest.mark.parametrize("cells", [[[1, -1], [0, 2]], [[1.0, math.nan], [0.0, 2.0]]])
+def test_impossible_cells(cells):
+    with pytest.raises(ValueError, match="cells must be at least 0"):
+        mc.MulticlassMatrix(cells)
+
+
+def test_thresholds_are_rounded_as_predictions_are():
+    p = torch.tensor([[0.9, 0.1]])
+    tau = torch.tensor([0.9, 0.1], dtype=torch.float64)  # neither is a float32
+    assert mc.decide(p, tau).item() == 0
+    assert sw.confusion_matrix(p[:, 1], torch.tensor([1]), tau[1]).fn == 1
+
+
+def test_costs_are_copied():
+    table = torch.ones(2, 2, dtype=torch.float64)
+    score = mc.scores.cost(table)
+    table[0, 1] = 9
+    assert score(mc.MulticlassMatrix([[0, 1], [0, 0]])) == -1

@@ -41,6 +41,13 @@ def group(**options: Any) -> Groups | None:
     if len(set(lists.values())) > 1:
         told = ", ".join(f"{count} for {name}" for name, count in lists.items())
         raise ValueError(f"what is given for each label must be given for the same number of labels, saw {told}.")
+    for option in options.values():
+        for one in option if isinstance(option, tuple) else (option,):
+            if getattr(one, "batch_shape", ()):
+                raise ValueError(
+                    f"{one} has parameters for several labels, which cannot be combined with lists for each label. "
+                    "Pass a list of priors, each for one label."
+                )
     labels = next(iter(lists.values()))
     rows = [tuple(o[j] if isinstance(o, tuple) else o for o in options.values()) for j in range(labels)]
     shared: dict[tuple[int, ...], list[int]] = {}

@@ -105,14 +105,13 @@ class ScoreLoss(nn.Module):
                 its_weight._ready(its_prior)
             if exact:
                 check_weight(its_weight, one)
-            if self._groups is not None and its_prior.batch_shape:
-                raise ValueError(
-                    f"{its_prior} has parameters for several labels, which cannot be combined with lists for each "
-                    "label. Pass a list of priors too."
-                )
         directions = {one.greater_is_better for one in (self.score if isinstance(self.score, tuple) else (self.score,))}
         if callable(average) and len(directions) > 1:
-            raise ValueError("average is a function, but of some scores more is better and of others less.")
+            names = [one.name for one in self.score] if isinstance(self.score, tuple) else []
+            raise ValueError(
+                f"average is a function, but of some of the scores {names} more is better and of others less. Negate "
+                "some of them: -scores.error_rate."
+            )
         self._upward = True in directions
         if average == "micro" and isinstance(self.score, tuple):
             raise ValueError("average='micro' is one score of the sum of all labels' matrices; saw a list of scores.")
@@ -273,7 +272,7 @@ class CombinedLoss(nn.Module):
             if term.dim():
                 raise ValueError(
                     f"CombinedLoss: every loss must return a scalar, but {type(loss).__name__} returned "
-                    f"{term.numel()} numbers. Give it a reduction."
+                    f"{term.numel()} numbers. Give it a reduction, or an average."
                 )
         return torch.stack(terms).sum()
 

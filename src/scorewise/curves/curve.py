@@ -179,7 +179,8 @@ def score_curve(
     Args:
         predictions: Probabilities (or 0/1 classes), (n,) or (n, labels); tensors or NumPy arrays.
         targets: Labels 0/1, or soft labels in [0, 1], of the same shape.
-        score: A name (see `scorewise.scores.names`) or a `Score`; or a list of them, which share the matrices.
+        score: A name (see `scorewise.scores.names`) or a `Score`; or a list of them, which share the matrices: each for
+            all labels.
         weight: What an error costs, an object of `scorewise.weights` that sees the threshold through alarms only: not
             Margin, nor Custom. With labels, one for all or a list of one for each.
         from_logits: Whether ``predictions`` are logits; thresholds are probabilities all the same.
@@ -238,7 +239,7 @@ def _curves(batch: Batch, weight: Weight | None, wanted: list[scores.Score]) -> 
 def best_threshold(
     predictions: Tensor,
     targets: Tensor,
-    score: str | scores.Score,
+    score: str | scores.Score | list[str | scores.Score] | tuple[str | scores.Score, ...],
     weight: Weight | Sequence[Weight | None] | None = None,
     *,
     at_least: AtLeast | None = None,
@@ -254,7 +255,7 @@ def best_threshold(
     Args:
         predictions: As for `score_curve`, and so are the arguments that are not named here.
         targets: Labels 0/1, or soft labels in [0, 1], of the same shape.
-        score: A name (see `scorewise.scores.names`) or a `Score`.
+        score: A name (see `scorewise.scores.names`) or a `Score`; with labels, one for all or a list of one for each.
         weight: What an error costs.
         at_least: What other scores of the same (weighted) matrix must reach, as {"precision": 0.9}. If they cannot, the
             error says what they can.
@@ -278,11 +279,10 @@ def best_threshold(
         >>> round(best_threshold(predictions, targets, "csi", at_least={"precision": 0.9}), 3)
         0.6
     """
-    one: object = score
-    if isinstance(one, list | tuple):
-        raise TypeError("best_threshold: expected one score, saw a list. score_curve takes several.")
+    own = list(score) if isinstance(score, list | tuple) else None
+    asked: Any = score if own is None else list(dict.fromkeys(own))
     found: Any = score_curve(
-        *(predictions, targets, score, weight),
+        *(predictions, targets, asked, weight),
         from_logits=from_logits,
         groups=groups,
         times=times,
@@ -292,6 +292,13 @@ def best_threshold(
     )
     if isinstance(found, ScoreCurve):
         return found.best(at_least=at_least)[0]
+    if own is not None:
+        labels = next(iter(found.values()))
+        if isinstance(labels, ScoreCurve) or len(labels) != len(own):
+            seen = "no labels" if isinstance(labels, ScoreCurve) else f"{len(labels)} labels"
+            raise ValueError(f"best_threshold: expected one score, or one for each label; saw {len(own)} for {seen}.")
+        names = [one if isinstance(one, str) else one.name for one in own]
+        found = [found[name][j] for j, name in enumerate(names)]
     thresholds = []
     for j, curve in enumerate(found):
         try:

@@ -97,21 +97,25 @@ def _classes(y: Tensor, x: Tensor, name: str) -> tuple[Tensor, Tensor | None]:
     return hot.nan_to_num(0.0).argmax(1), torch.maximum(off, (hot.sum(1) - 1).abs())
 
 
-def one_hot(x: Tensor, targets: object, mask: object = None) -> Tensor:
-    """The labels of classes against all others, (n, m): NaN where there is no such class, which masks may hide."""
-    if x.dim() != 2:
-        raise ValueError(f"logits must have the shape (n, classes), saw {shape_of(x)}.")
-    if x.shape[1] < 2:
+def one_hot(x: Tensor, targets: object, mask: object, *, checked: bool) -> tuple[Tensor, Tensor, Tensor]:
+    """The labels of classes against all others, (n, m), which rows of them are sound, and their `extremes`.
+
+    Raise a ValueError, if values are to be checked and can be, unless a mask hides what is not sound.
+    """
+    if x.dim() != 2 or x.shape[1] < 2:
         raise ValueError(f"logits must have the shape (n, classes), with two classes or more; saw {shape_of(x)}.")
     y, unlike = _classes(alongside(targets, "targets", x), x, "logits")
     n, m = x.shape
-    bad = (y < 0) | (y >= m) if unlike is None else ~(unlike == 0)
-    if x.device.type == "cpu" and not torch.compiler.is_compiling():
-        known = None if mask is None else alongside(mask, "mask", x)
-        seen = bad if known is None or known.shape not in ((n,), (n, m)) else bad & known.reshape(n, -1).any(1)
-        _check_classes(y, seen if unlike is None else None, None if unlike is None else seen, m)
+    good = (y >= 0) & (y < m) if unlike is None else unlike == 0
+    known = None if mask is None else alongside(mask, "mask", x)
+    # a mask of another shape is refused by those who use it
+    fits = known is not None and known.shape in ((n,), (n, m))
+    bad = ~good & known.reshape(n, -1).any(1) if known is not None and fits else ~good
+    if checked and x.device.type == "cpu" and not torch.compiler.is_compiling():
+        _check_classes(y, bad if unlike is None else None, None if unlike is None else bad, m)
     hot = (y[:, None] == torch.arange(m, device=x.device)).to(torch.get_default_dtype())
-    return hot.masked_fill(bad[:, None], math.nan)
+    seen = torch.stack([ends(bad.long() if mine else None, like=x) for mine in (unlike is None, unlike is not None)])
+    return hot, good, seen
 
 
 def _check_classes(y: Tensor, beyond: Tensor | None, unlike: Tensor | None, m: int) -> None:
@@ -173,7 +177,14 @@ def limits(*, from_logits: bool) -> tuple[Limit, ...]:
         if from_logits
         else Limit(0.0, 1.0, "predictions {span}, expected [0, 1]"),
         Limit(-1.0, 1.0, "probabilities that do not sum to 1"),
+        *class_limits(),
+        Limit(0.0, math.inf, "sample_weight {span}, expected finite numbers of at least 0"),
+    )
+
+
+def class_limits() -> tuple[Limit, Limit]:
+    """Of the two kinds of labels, indices and one-hot: what there is of bad ones."""
+    return (
         Limit(0.0, 0.0, "targets that are no class indices"),
         Limit(0.0, 0.0, "one-hot targets that are not 0 or 1, or not one in each row"),
-        Limit(0.0, math.inf, "sample_weight {span}, expected finite numbers of at least 0"),
     )

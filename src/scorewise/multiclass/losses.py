@@ -8,11 +8,12 @@ import torch
 from torch import Tensor, nn
 
 from scorewise._averages import Average
-from scorewise._values import as_tensor
+from scorewise._values import alongside, as_tensor
 from scorewise._watch import Watch
+from scorewise.confusion import ConfusionMatrix
 from scorewise.losses import ScoreLoss
 from scorewise.multiclass import scores
-from scorewise.multiclass.inputs import Forecasts, check_now, extremes, limits, one_hot, prepare
+from scorewise.multiclass.inputs import Forecasts, check_now, class_limits, extremes, limits, one_hot, prepare
 from scorewise.multiclass.matrix import MulticlassMatrix, expected_cells
 from scorewise.scores import Score
 
@@ -23,7 +24,13 @@ class SimplexLoss(nn.Module):
     .. math:: \ell = -s\left(\mathbb{E}_\tau[CM(\tau)]\right), \quad \hat y = \arg\max_j (p_j - \tau_j)
 
     With two classes it is `ScoreLoss` with the uniform prior, for accuracy, TSS, HSS and MCC; F1, CSI and precision
-    are averaged over both classes here.
+    are averaged over both classes here. Accuracy, error rate, kappa, HSS and MCC have their own definition for more
+    classes, unless another average than "macro" is asked for; see `scorewise.multiclass.scores.get`.
+
+    The more classes there are, the closer a uniform threshold is to the middle of the simplex, and a sample that is
+    clearly of one class, right or wrong, has hardly any gradient: with 10 classes about 1e-11 for a logit of 5 against
+    0, with 100 none in float32. Train with cross entropy first or beside it (`CombinedLoss`), or take `OneVsRestLoss`
+    where there are more than about ten.
 
     Args:
         score: A name, a binary `Score`, or a score of `scorewise.multiclass.scores`, such as ``cost([[…], …])``.
@@ -132,13 +139,56 @@ class OneVsRestLoss(nn.Module):
         self.loss = ScoreLoss(
             score, prior=prior, weight=weight, from_logits=from_logits, exact=exact, average=average, validate=validate
         )
+        self._watch = Watch(class_limits())
 
-    def forward(self, logits: Tensor, targets: Tensor, **context: Any) -> Tensor:
-        """The loss of a batch; class indices (n,) or one-hot (n, m), and the context that `ScoreLoss` takes."""
-        x = as_tensor(logits, "logits")
-        value: Tensor = self.loss(x, one_hot(x, targets, context.get("mask")), **context)
+    def forward(
+        self,
+        logits: Tensor,
+        targets: Tensor,
+        *,
+        groups: object = None,
+        times: Tensor | None = None,
+        mask: Tensor | None = None,
+        sample_weight: Tensor | None = None,
+        costs: Tensor | None = None,
+    ) -> Tensor:
+        """The loss of a batch; class indices (n,) or one-hot (n, m), and what else `ScoreLoss` takes."""
+        rest = {"groups": groups, "times": times, "sample_weight": sample_weight, "costs": costs}
+        x, hot, known = self._labels(logits, targets, mask)
+        value: Tensor = self.loss(x, hot, mask=known, **rest)
         return value
+
+    def matrix(
+        self,
+        logits: Tensor,
+        targets: Tensor,
+        *,
+        groups: object = None,
+        times: Tensor | None = None,
+        mask: Tensor | None = None,
+        sample_weight: Tensor | None = None,
+        costs: Tensor | None = None,
+    ) -> ConfusionMatrix:
+        """The expected matrix of each class against all others, for the same arguments."""
+        rest = {"groups": groups, "times": times, "sample_weight": sample_weight, "costs": costs}
+        x, hot, known = self._labels(logits, targets, mask)
+        return self.loss.matrix(x, hot, mask=known, **rest)  # type: ignore[arg-type]  # as they were passed
+
+    def _labels(self, logits: object, targets: object, mask: object) -> tuple[Tensor, Tensor, Any]:
+        """Logits, one-hot labels, and which of them are known: not those of classes that do not exist."""
+        x = as_tensor(logits, "logits")
+        hot, good, seen = one_hot(x, targets, mask, checked=self.loss.validate)
+        if x.device.type == "cpu" and not torch.compiler.is_compiling():
+            if bool(good.all()):
+                return x, hot, mask
+        elif self.loss.validate:
+            self._watch.record(seen)
+        if mask is None:
+            return x, hot, good
+        known = alongside(mask, "mask", x)
+        return x, hot, known & (good if known.dim() == 1 else good[:, None]) if known.dtype == torch.bool else known
 
     def raise_if_invalid(self) -> None:
         """As for `ScoreLoss`."""
+        self._watch.raise_if_invalid()
         self.loss.raise_if_invalid()

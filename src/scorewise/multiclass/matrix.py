@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import torch
 from torch import Tensor
 
-from scorewise._values import as_tensor, shape_of
+from scorewise._values import as_tensor, describe, shape_of
+from scorewise._watch import is_valid
 from scorewise.confusion import ConfusionMatrix
-from scorewise.multiclass.inputs import Forecasts, check_now, prepare
+from scorewise.multiclass.inputs import Forecasts, check_now, extremes, limits, prepare
 from scorewise.multiclass.simplex import class_chances, decide
 from scorewise.scores import ratio
 
@@ -30,7 +32,11 @@ class MulticlassMatrix:
         cells = as_tensor(self.cells, "cells")
         if cells.dim() != 2 or cells.shape[0] != cells.shape[1] or cells.shape[0] < 2:
             raise ValueError(f"MulticlassMatrix: cells must be m × m, m at least 2, saw {shape_of(cells)}.")
-        object.__setattr__(self, "cells", cells if cells.is_floating_point() else cells.double())
+        if cells is not self.cells or not cells.is_floating_point():
+            cells = cells.double()
+            if not bool((cells >= 0).all()):
+                raise ValueError(f"MulticlassMatrix: cells must be at least 0, saw {describe(cells)}.")
+        object.__setattr__(self, "cells", cells)
 
     @property
     def hits(self) -> Tensor:
@@ -114,13 +120,11 @@ def confusion_matrix(
         mask: True where a sample counts, (n,).
         sample_weight: How much each sample counts, (n,).
     """
-    forecasts = prepare(predictions, targets, from_logits=from_logits, mask=mask, sample_weight=sample_weight)
-    if not torch.compiler.is_compiling():
-        check_now(forecasts)
+    forecasts = _read(predictions, targets, from_logits=from_logits, mask=mask, sample_weight=sample_weight)
     called = decide(forecasts.probabilities.detach(), tau)
     m, weights = forecasts.classes, forecasts.weights
     cells = weights.new_zeros(m * m).index_add(0, forecasts.targets.clamp(0, m - 1) * m + called, weights)
-    return MulticlassMatrix(cells.reshape(m, m))
+    return _matrix(forecasts, cells.reshape(m, m))
 
 
 def expected_confusion_matrix(
@@ -133,6 +137,8 @@ def expected_confusion_matrix(
 ) -> MulticlassMatrix:
     """The matrix averaged over a uniform threshold on the simplex; differentiable. Arguments as for `confusion_matrix`.
 
+    Inside a compiled graph, which cannot raise, bad values make it NaN.
+
     Example:
         >>> import torch
         >>> expected_confusion_matrix(torch.tensor([[0.5, 0.3, 0.2]]), torch.tensor([1])).cells
@@ -140,10 +146,23 @@ def expected_confusion_matrix(
                 [0.6200, 0.2600, 0.1200],
                 [0.0000, 0.0000, 0.0000]], dtype=torch.float64)
     """
-    forecasts = prepare(predictions, targets, from_logits=from_logits, mask=mask, sample_weight=sample_weight)
+    forecasts = _read(predictions, targets, from_logits=from_logits, mask=mask, sample_weight=sample_weight)
+    return _matrix(forecasts, expected_cells(forecasts))
+
+
+def _read(predictions: object, targets: object, **rest: Any) -> Forecasts:
+    """What users passed, made ready and, where that is possible, judged."""
+    forecasts = prepare(predictions, targets, **rest)
     if not torch.compiler.is_compiling():
         check_now(forecasts)
-    return MulticlassMatrix(expected_cells(forecasts))
+    return forecasts
+
+
+def _matrix(forecasts: Forecasts, cells: Tensor) -> MulticlassMatrix:
+    if torch.compiler.is_compiling():
+        # A compiled graph cannot raise: what it was given badly comes out as NaN.
+        cells = torch.where(is_valid(extremes(forecasts), limits(from_logits=forecasts.from_logits)), cells, math.nan)
+    return MulticlassMatrix(cells)
 
 
 def expected_margins(forecasts: Forecasts) -> tuple[Tensor, Tensor, Tensor]:

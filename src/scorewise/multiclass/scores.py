@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor
 
 from scorewise import scores
@@ -14,6 +15,7 @@ from scorewise._averages import Average, averaged, check_average
 from scorewise._values import as_tensor, describe, shape_of
 from scorewise.multiclass.inputs import Forecasts
 from scorewise.multiclass.matrix import MulticlassMatrix, against_rest, expected_cells, expected_margins, margins
+from scorewise.priors.tables import Table
 from scorewise.scores import Score, ratio, root
 
 
@@ -64,7 +66,7 @@ class ByMargins(MulticlassScore):
 class Cost(MulticlassScore):
     """Minus the cost of all decisions; `cost` makes it."""
 
-    costs: Tensor
+    costs: Table
     name: str = "cost"
     greater_is_better: bool = True
 
@@ -74,11 +76,12 @@ class Cost(MulticlassScore):
 
     def like(self, cells: Tensor) -> Tensor:
         """The costs, beside what they are to be combined with."""
-        if self.costs.shape[0] != cells.shape[-1]:
+        classes = self.costs.values[0].shape[0]
+        if classes != cells.shape[-1]:
             raise ValueError(
-                f"cost: there are costs for {self.costs.shape[0]} classes, but the predictions have {cells.shape[-1]}."
+                f"cost: there are costs for {classes} classes, but the predictions have {cells.shape[-1]}."
             )
-        return self.costs.to(cells.device, cells.dtype)
+        return self.costs.like(cells)[0]
 
 
 def cost(costs: Sequence[Sequence[float]] | Tensor) -> Cost:
@@ -94,7 +97,7 @@ def cost(costs: Sequence[Sequence[float]] | Tensor) -> Cost:
         raise ValueError(f"cost: costs must be m × m, row = truth, m at least 2; saw {shape_of(table)}.")
     if not bool((table.isfinite() & (table >= 0)).all()):
         raise ValueError(f"cost: costs must be finite and at least 0, saw {describe(table)}.")
-    return Cost(table)
+    return Cost(Table([table.cpu().clone()]))
 
 
 def one_vs_rest(score: str | Score, average: Average = "macro") -> ByMargins:
@@ -130,6 +133,10 @@ class _AgainstRest:
         up = self.binary.greater_is_better
         sign = 1 if up else -1
         goodness = sign * self.binary.function(tn, fp, fn, tp)
+        if callable(self.average) and goodness.dim() > 1:  # a function of one matrix's scores
+            each = [averaged(g, self.average, g, greater_is_better=up) for g in goodness]
+            rows: Tensor = sign * torch.stack(each)
+            return rows
         return sign * averaged(goodness, self.average, fn + tp, greater_is_better=up)
 
 
@@ -190,6 +197,13 @@ def get(score: object, average: Average = "macro") -> MulticlassScore:
             raise ValueError(f"average={average!r} is for scores of one class against the rest; {score} has its own.")
         return score
     binary = scores.get(score)
+    if len(scores.parts(binary)) > 1 or binary not in scores.parts(binary):
+        ambiguous = [part.name for part in scores.parts(binary) if part.name in _OWN]
+        if ambiguous and average == "macro":
+            raise ValueError(
+                f"{binary.name}: {' and '.join(ambiguous)} of more than two classes is not the mean over classes. Pass "
+                "one_vs_rest(score) if that is meant, or a CombinedLoss of several losses."
+            )
     own = _OWN.get(binary.name)
     if average == "macro" and own is not None and binary is getattr(scores, binary.name):
         return own

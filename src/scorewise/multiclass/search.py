@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor
 
+from scorewise._averages import Average
 from scorewise._values import is_whole
 from scorewise.multiclass import scores
 from scorewise.multiclass.inputs import check_now, prepare
 from scorewise.multiclass.matrix import confusion_matrix
 from scorewise.scores import Score
 
-_NUMBERS_AT_A_TIME = 1 << 22
+_FEW = 512  # thresholds of a class to try at a time
 _ROUNDS = 50
 
 
@@ -21,6 +24,7 @@ def best_tau(
     score: str | Score | scores.MulticlassScore,
     *,
     from_logits: bool = False,
+    average: Average = "macro",
     starts: int = 4,
     seed: int = 0,
     mask: Tensor | None = None,
@@ -29,14 +33,17 @@ def best_tau(
     """A good threshold on the simplex for `decide`, found by a search: not exact for three classes or more.
 
     One class after another gets its best threshold while the others keep theirs, up to a constant that makes them sum
-    to 1; for one class every threshold is tried, from one sort. That is repeated until nothing improves, from the same
-    threshold for all, and from random ones. With two classes the result is exact.
+    to 1. For one class the thresholds come from one sort: all of them are tried if there are few, and else some of
+    them and then those beside the best. That is repeated until nothing improves, from the same threshold for all and
+    from random ones. With two classes the result is the best there is on the simplex. (There, where a forecast is
+    certain, it cannot be overruled; `best_threshold` can do that with a threshold below 0.)
 
     Args:
         predictions: Probabilities, (n, m).
         targets: Class indices, (n,), or one-hot, (n, m).
         score: A name, a binary `Score` (macro average), or a score of `scorewise.multiclass.scores`.
         from_logits: Whether ``predictions`` are logits.
+        average: How the scores of classes become one, as for `SimplexLoss`.
         starts: How many times to search; the best of them is returned.
         seed: Of the random numbers.
         mask: True where a sample counts, (n,).
@@ -54,7 +61,11 @@ def best_tau(
         >>> decide(p, tau), value
         (tensor([0, 1, 2, 0]), 1.0)
     """
-    wanted = scores.get(score)
+    wanted = scores.get(score, average)
+    if not isinstance(wanted, scores.ByMargins | scores.Cost):
+        raise TypeError(f"best_tau: expected a name, a binary score or one of multiclass.scores, saw {wanted}.")
+    if isinstance(wanted, scores.ByMargins) and wanted.function(*torch.ones(3, 2)).dim():
+        raise ValueError(f"best_tau needs one number to make large, but {wanted} has one for each class.")
     if not is_whole(starts) or starts < 1:
         raise ValueError(f"best_tau: starts must be a whole number of at least 1, saw {starts!r}.")
     if not is_whole(seed):
@@ -75,11 +86,13 @@ def best_tau(
             found.append(search.climb((shares / shares.sum()).to(p)))
     sign = 1 if wanted.greater_is_better else -1
     tau, _ = max(found, key=lambda pair: sign * pair[1])
-    rest = {"mask": mask, "sample_weight": sample_weight}
-    value = float(wanted(confusion_matrix(predictions, targets, tau, from_logits=from_logits, **rest)))
-    even = torch.full_like(tau, 1 / m)
-    plain = float(wanted(confusion_matrix(predictions, targets, even, from_logits=from_logits, **rest)))
-    return (tau, value) if sign * (value - plain) >= 0 else (even, plain)
+    # Beside what was found: no preference, and as much of one as there can be.
+    candidates = [tau, torch.full_like(tau, 1 / m), *torch.eye(m, dtype=tau.dtype, device=tau.device)]
+    context = {"mask": mask, "sample_weight": sample_weight}
+    matrices = (confusion_matrix(predictions, targets, one, from_logits=from_logits, **context) for one in candidates)
+    values = [float(wanted(matrix)) for matrix in matrices]
+    best = max(range(len(values)), key=lambda k: sign * values[k])
+    return candidates[best], values[best]
 
 
 class _Search:
@@ -91,7 +104,7 @@ class _Search:
 
     def climb(self, tau: Tensor) -> tuple[Tensor, float]:
         """From a threshold upwards, class by class, until no class has a better one."""
-        best = -float("inf")
+        best = -math.inf
         for _ in range(_ROUNDS):
             before = best
             for label in range(len(tau)):
@@ -105,53 +118,64 @@ class _Search:
     def _best_of_one(self, tau: Tensor, label: int) -> tuple[Tensor, float]:
         """The best threshold of one class, and the goodness there."""
         margins = self.p - tau
-        margins[:, label] = -float("inf")
+        margins[:, label] = -math.inf
         rival, other = margins.max(1)
         # below this threshold a sample is called this class, above it the other
         turn, order = (self.p[:, label] - rival).sort()
         least, most = _range(tau, label)
         ends = torch.cat([turn.new_full((1,), least), turn.clamp(least, most), turn.new_full((1,), most)])
         widths = ends.diff()
-        values = self.sign * self._along(label, order, other[order])
-        # no room between two equal ones, nor outside of the simplex
-        values = values.masked_fill(widths <= 0, -float("inf"))
-        top = values.max()
-        if not bool(top > -float("inf")):
-            return tau, -float("inf")
-        place = int(torch.where(values == top, widths, -1.0).argmax())
+        samples = self.targets[order], self.weights[order], other[order]
+        n = len(order)
+        if n <= _FEW or len(tau) == 2:
+            place, top = self._best_at(torch.arange(n + 1, device=turn.device), label, samples, widths)
+        else:
+            some = torch.linspace(0, n, _FEW, device=turn.device).long()
+            place, _ = self._best_at(some, label, samples, widths)
+            step = n // _FEW + 1
+            near = torch.arange(max(0, place - step), min(n, place + step) + 1, device=turn.device)
+            place, top = self._best_at(near, label, samples, widths)
+        if top == -math.inf:
+            return tau, top
         moved = tau.clone()
         moved[label] = ends[place] + widths[place] / 2
-        return (moved + (1 - moved.sum()) / len(tau)).clamp(min=0), float(top)
+        return (moved + (1 - moved.sum()) / len(tau)).clamp(min=0), top
 
-    def _along(self, label: int, order: Tensor, other: Tensor) -> Tensor:
-        """The score while the first 0, 1, 2, … samples of an order are called the other class, the rest this one."""
-        targets, weights = self.targets[order], self.weights[order]
-        m = self.p.shape[1]
+    def _best_at(
+        self, at: Tensor, label: int, samples: tuple[Tensor, Tensor, Tensor], widths: Tensor
+    ) -> tuple[int, float]:
+        """The best of some places, of equal ones the widest, and its goodness; minus infinity if there is no room."""
+        room = widths[at]
+        # no room between two equal ones, nor outside of the simplex
+        values = (self.sign * self._along(label, at, *samples)).masked_fill(room <= 0, -math.inf)
+        top = float(values.max())
+        return int(at[int(torch.where(values == top, room, -1.0).argmax())]), top
+
+    def _along(self, label: int, at: Tensor, targets: Tensor, weights: Tensor, other: Tensor) -> Tensor:
+        """The score while the first ``at`` samples of an order are called the other class, the rest this one."""
+        m, places = self.p.shape[1], len(at)
+        # a sample is called the other class from the first place on that is beyond it
+        since = torch.searchsorted(at, torch.arange(1, len(targets) + 1, device=at.device))
+
+        def summed(amounts: Tensor, classes: Tensor | None = None) -> Tensor:
+            """The running sums of what changes with each sample, at the places; of classes, if they are given."""
+            width = 1 if classes is None else m
+            index = since * width if classes is None else since * width + classes
+            sums = amounts.new_zeros((places + 1) * width).index_add(0, index, amounts)
+            return sums.reshape(places + 1, width)[:-1].cumsum(0)
+
         if isinstance(self.score, scores.Cost):
             costs = self.score.like(self.p)
             as_label, as_other = weights * costs[targets, label], weights * costs[targets, other]
-            moved = torch.cat([weights.new_zeros(1), (as_other - as_label).cumsum(0)])
-            return -(as_label.sum() + moved)
+            return -(as_label.sum() + summed(as_other - as_label)[:, 0])
         truth = weights.new_zeros(m).index_add(0, targets, weights)
-        called, hits = torch.zeros_like(truth), torch.zeros_like(truth)
-        called[label], hits[label] = weights.sum(), truth[label]
-        values = [self._of(hits, truth, called).reshape(1)]
-        rows = max(1, _NUMBERS_AT_A_TIME // m)
-        for start in range(0, len(order), rows):
-            part = slice(start, start + rows)
-            w, y, k = weights[part], targets[part], other[part]
-            called_then, hits_then = (w.new_zeros(len(w), m) for _ in range(2))
-            called_then.scatter_(1, k[:, None], w[:, None])
-            called_then[:, label] -= w
-            hits_then.scatter_(1, k[:, None], (w * (y == k))[:, None])
-            hits_then[:, label] -= w * (y == label)
-            called_then, hits_then = called_then.cumsum(0).add_(called), hits_then.cumsum(0).add_(hits)
-            values.append(self._of(hits_then, truth, called_then))
-            called, hits = called_then[-1], hits_then[-1]
-        return torch.cat(values)
+        called, hits = summed(weights, other), summed(weights * (targets == other), other)
+        called[:, label] = weights.sum() - summed(weights)[:, 0]
+        hits[:, label] = truth[label] - summed(weights * (targets == label))[:, 0]
+        return self._of(hits, truth, called)
 
     def _of(self, hits: Tensor, truth: Tensor, called: Tensor) -> Tensor:
-        assert isinstance(self.score, scores.ByMargins)  # noqa: S101  # there are two kinds; for the type checker
+        assert isinstance(self.score, scores.ByMargins)  # noqa: S101  # asked before; for the type checker
         return self.score.function(hits.clamp(min=0), (truth - hits).clamp(min=0), (called - hits).clamp(min=0))
 
 

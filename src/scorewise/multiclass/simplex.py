@@ -51,7 +51,8 @@ def decide(p: Tensor, tau: Tensor | None = None) -> Tensor:
 
     Args:
         p: Probabilities, (..., m).
-        tau: A threshold for each class, (m,); None for the same for all, which is the most probable class.
+        tau: A threshold for each class, (m,), of which only differences matter; None for the same for all, which is
+            the most probable class.
 
     Example:
         >>> import torch
@@ -64,10 +65,12 @@ def decide(p: Tensor, tau: Tensor | None = None) -> Tensor:
         raise ValueError(f"predictions must have the shape (..., classes), two classes or more; saw {shape_of(p)}.")
     if not torch.compiler.is_compiling() and bool(p.isnan().any()):
         raise ValueError(f"predictions must be known, but {int(p.isnan().sum())} of {p.numel()} are NaN.")
-    p = p if p.device.type == "mps" else p.double()
-    margin = p if tau is None else p - threshold_like(tau, p)
+    # Thresholds are rounded to the predictions' dtype, as everywhere; their differences are not.
+    wide = p.dtype if p.device.type == "mps" else torch.float64
+    margin = p.to(wide) if tau is None else p.to(wide) - threshold_like(tau, p).to(wide)
     # argmax leaves open which of equal ones it takes; as many are before the first of them as have seen none yet
-    return (margin == margin.amax(-1, keepdim=True)).cumsum(-1).eq(0).sum(-1)
+    first = (margin == margin.amax(-1, keepdim=True)).cumsum(-1).eq(0).sum(-1)
+    return first.clamp(max=p.shape[-1] - 1)  # NaN, which a compiled graph may meet, has no first
 
 
 def threshold_like(tau: object, p: Tensor) -> Tensor:
