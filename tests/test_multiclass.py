@@ -1516,6 +1516,19 @@ def test_many_samples_are_searched_in_two_steps():
     assert value >= max(costs(mc.confusion_matrix(p, y, one)).item() for one in drawn)
 
 
+def test_the_progress_of_a_search():
+    p, y = random_problem(10, 3, seed=2)
+    seen = []
+
+    def progress(starts):
+        for k in starts:
+            seen.append(k)
+            yield k
+
+    assert mc.best_tau(p, y, "f1", starts=3, progress=progress)[1] == mc.best_tau(p, y, "f1", starts=3)[1]
+    assert seen == [0, 1, 2]
+
+
 def test_a_search_for_any_average_of_one_number():
     p, y = random_problem(30, 3, seed=9)
     for average in ("min", "weighted", "micro", lambda s: s.prod()):

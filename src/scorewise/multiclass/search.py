@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterable
 
 import torch
 from torch import Tensor
@@ -27,6 +28,7 @@ def best_tau(
     average: Average = "macro",
     starts: int = 4,
     seed: int = 0,
+    progress: Callable[[Iterable[int]], Iterable[int]] | None = None,
     mask: Tensor | None = None,
     sample_weight: Tensor | None = None,
 ) -> tuple[Tensor, float]:
@@ -46,6 +48,8 @@ def best_tau(
         average: How the scores of classes become one, as for `SimplexLoss`.
         starts: How many times to search; the best of them is returned.
         seed: Of the random numbers.
+        progress: Wraps the loop over starts, as `tqdm.tqdm` does. A start takes some rounds of m sorts of n numbers and
+            of m tables of 512 × m: with 10 classes and 10,000 samples a tenth of a second, with 100 some seconds.
         mask: True where a sample counts, (n,).
         sample_weight: How much each sample counts, (n,).
 
@@ -80,7 +84,7 @@ def best_tau(
         m = forecasts.classes
         g = torch.Generator().manual_seed(int(seed))
         found: list[tuple[Tensor, float]] = []
-        for k in range(int(starts)):
+        for k in range(int(starts)) if progress is None else progress(range(int(starts))):
             # of independent exponential numbers, the shares are uniform on the simplex
             shares = torch.ones(m) if k == 0 else torch.empty(m).exponential_(generator=g)
             found.append(search.climb((shares / shares.sum()).to(p)))
