@@ -159,8 +159,7 @@ class ScoreLoss(nn.Module):
             options = (self.score, self.prior, self.weight)
             (goodness,) = over_labels(batch, self._groups, options, self._goodness)
             if goodness.dim():
-                y = batch.targets.detach()
-                positives = total(y if batch.count is None else y * batch.count.detach())
+                positives = _positives(batch) if self.average == "weighted" else goodness
                 goodness = averaged(goodness, self.average, positives, greater_is_better=self._upward)
         return -goodness.to(batch.predictions.dtype)
 
@@ -219,6 +218,12 @@ class ScoreLoss(nn.Module):
         average = "" if self.average == "macro" else f", average={self.average!r}"
         score = repr([one.name for one in self.score] if isinstance(self.score, tuple) else self.score.name)
         return f"{score}, prior={self.prior}{weight}, from_logits={self.from_logits}{exact}{average}"
+
+
+def _positives(batch: Batch) -> Tensor:
+    """How many positives of each label count."""
+    y = batch.targets.detach()
+    return total(y if batch.count is None else y * batch.count.detach())
 
 
 def _goodness(score: scores.Score, value: Any) -> Tensor:

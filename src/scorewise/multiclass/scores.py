@@ -18,6 +18,21 @@ from scorewise.multiclass.matrix import MulticlassMatrix, against_rest, expected
 from scorewise.priors.tables import Table
 from scorewise.scores import Score, ratio, root
 
+__all__ = [
+    "ByMargins",
+    "Cost",
+    "MulticlassScore",
+    "accuracy",
+    "cost",
+    "error_rate",
+    "get",
+    "hss",
+    "kappa",
+    "mcc",
+    "names",
+    "one_vs_rest",
+]
+
 
 class MulticlassScore(ABC):
     """A function of an m × m confusion matrix, with its name and whether a good forecast has a large value."""
@@ -179,6 +194,11 @@ mcc = ByMargins(
     (-1.0, 1.0),
 )
 _OWN: Mapping[str, ByMargins] = {score.name: score for score in (accuracy, error_rate, kappa, hss, mcc)}
+
+
+def names() -> list[str]:
+    """The names that `get` knows: those of binary scores, of which some have a definition of their own here."""
+    return scores.names()
 
 
 def get(score: object, average: Average = "macro") -> MulticlassScore:
