@@ -17,7 +17,7 @@ from scorewise._timeline import Timeline, check_times, timeline
 from scorewise._values import alongside, as_tensor, number, shape_of
 from scorewise._watch import Limit, ends
 
-_DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 
 
 @dataclass(frozen=True)
@@ -137,7 +137,7 @@ def _predictions(predictions: object, name: str, *, from_logits: bool, hard: boo
         if not hard or from_logits or x.is_complex():
             raise TypeError(f"{name} must be floating point, saw {x.dtype}. Pass the model's output, not classes.")
         x = x.to(torch.get_default_dtype())
-    if x.dtype not in _DTYPES or x.layout != torch.strided:
+    if x.dtype not in DTYPES or x.layout != torch.strided:
         raise TypeError(f"{name} must be dense float16, bfloat16, float32 or float64, saw {x.dtype}, {x.layout}.")
     if not hard and x.dtype in (torch.float16, torch.bfloat16):
         x = x.float()

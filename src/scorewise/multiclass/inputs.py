@@ -8,11 +8,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from scorewise._inputs import located
+from scorewise._inputs import DTYPES, located
 from scorewise._values import alongside, as_tensor, shape_of
 from scorewise._watch import Limit, ends
 
-_DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 _UNBALANCED = 1e-3
 
 
@@ -57,7 +56,7 @@ def prepare(
     if not isinstance(from_logits, bool):
         raise TypeError(f"from_logits must be True or False, saw {from_logits!r}.")
     x = as_tensor(predictions, name)
-    if x.dtype not in _DTYPES:
+    if x.dtype not in DTYPES:
         raise TypeError(f"{name} must be floating point, saw {x.dtype}. Pass the model's output, not classes.")
     if x.dim() != 2 or x.shape[1] < 2:
         raise ValueError(f"{name} must have the shape (n, classes), with two classes or more; saw {shape_of(x)}.")

@@ -170,9 +170,10 @@ class OneVsRestLoss(nn.Module):
         costs: Tensor | None = None,
     ) -> ConfusionMatrix:
         """The expected matrix of each class against all others, for the same arguments."""
-        rest = {"groups": groups, "times": times, "sample_weight": sample_weight, "costs": costs}
         x, hot, known = self._labels(logits, targets, mask)
-        return self.loss.matrix(x, hot, mask=known, **rest)  # type: ignore[arg-type]  # as they were passed
+        return self.loss.matrix(
+            x, hot, groups=groups, times=times, mask=known, sample_weight=sample_weight, costs=costs
+        )
 
     def _labels(self, logits: object, targets: object, mask: object) -> tuple[Tensor, Tensor, Any]:
         """Logits, one-hot labels, and which of them are known: not those of classes that do not exist."""
