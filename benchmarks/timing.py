@@ -71,11 +71,12 @@ def measure_memory(loss: Callable[..., torch.Tensor], n: int, classes: int) -> N
     loss(z[:16] if classes else z[:1000], y[:16] if classes else y[:1000]).backward()  # what is loaded at first use
     z.grad = None
     Path("/proc/self/clear_refs").write_text("5")  # Linux: the peak begins anew from here
-    before = _status("VmRSS")
+    before = status("VmRSS")
     loss(z, y).backward()
-    print(_status("VmHWM") - before)
+    print(status("VmHWM") - before)
 
 
-def _status(field: str) -> int:
+def status(field: str) -> int:
+    """A size that Linux tells of this process, in bytes."""
     line = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith(field))
     return int(line.split()[1]) * 1024

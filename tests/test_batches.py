@@ -273,6 +273,20 @@ def test_passes_move_on_and_epochs_can_be_set():
         assert equal(list(other), epochs[1])
 
 
+def test_an_engine_that_tells_the_epoch_only_keeps_the_start():
+    for sampler, equal in both():
+        sampler.set_epoch(3)
+        whole = list(sampler)
+        for told, expected in (
+            ([(3, 2), (3,)], whole[2:]),
+            ([(3, 2), (4,), (3,)], whole),  # it was the start of epoch 3 that was asked for first
+            ([(3, 2), (3, 0)], whole),
+        ):
+            for arguments in told:
+                sampler.set_epoch(*arguments)
+            assert equal(list(sampler), expected)
+
+
 def test_a_pass_begins_with_its_first_batch():
     for (sampler, equal), (other, _) in zip(both(), both(), strict=True):
         iter(sampler), iter(sampler)  # as a loader with workers does

@@ -481,3 +481,62 @@ def test_thresholds_of_labels_on_the_device():
     assert thresholds.is_cuda
     torch.testing.assert_close(thresholds.cpu(), sw.best_threshold(p, y, "hss"))
     assert sw.scores.hss(sw.confusion_matrix(p.cuda(), y.cuda(), thresholds)).isfinite().all()
+
+
+def noisy(device):
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(
+        torch.nn.Linear(6, 16), torch.nn.BatchNorm1d(16), torch.nn.Dropout(0.3), torch.nn.Linear(16, 1)
+    )
+    return torch.nn.Sequential(model, torch.nn.Flatten(0)).double().to(device)
+
+
+def micro_batches(device):
+    g = torch.Generator().manual_seed(1)
+    x, y = torch.randn(900, 6, dtype=torch.float64, generator=g), torch.rand(900, generator=g) < 0.2
+    return [(a.to(device), b.to(device)) for a, b in zip(x.split(200), y.split(200), strict=True)]
+
+
+@pytest.mark.parametrize("weight", [None, sw.weights.ClassFrequency()], ids=repr)
+def test_accumulated_steps_repeat_the_noise_of_the_device(weight):
+    """Against one graph over all micro-batches, with the noise of one pass."""
+    loss, parts = sw.ScoreLoss("hss", weight=weight), micro_batches("cuda")
+    model, whole = noisy("cuda"), noisy("cuda")
+    torch.manual_seed(7)
+    value = sw.parallel.accumulate(loss, model, parts)
+    after = torch.cuda.get_rng_state()
+    torch.manual_seed(7)
+    expected = loss(torch.cat([whole(x) for x, _ in parts]), torch.cat([y for _, y in parts]))
+    expected.backward()
+    assert torch.equal(torch.cuda.get_rng_state(), after)
+    torch.testing.assert_close(value, expected.detach(), rtol=1e-12, atol=0)
+    for mine, theirs in zip(model.parameters(), whole.parameters(), strict=True):
+        torch.testing.assert_close(mine.grad, theirs.grad, rtol=1e-9, atol=1e-12)
+    for mine, theirs in zip(model.buffers(), whole.buffers(), strict=True):
+        assert torch.equal(mine, theirs)
+
+
+@pytest.mark.parametrize("running", [False, True])
+def test_no_step_waits_for_the_device(running, no_waiting):
+    torch.cuda.set_sync_debug_mode("default")
+    loss, model, parts = sw.ScoreLoss("csi", average="weighted"), noisy("cuda"), micro_batches("cuda")
+    state = sw.parallel.RunningLoss(loss)
+
+    def step():
+        if running:
+            state(model(parts[0][0]), parts[0][1]).backward()
+        else:
+            sw.parallel.accumulate(loss, model, parts)
+
+    step()
+    torch.cuda.synchronize()
+    torch.cuda.set_sync_debug_mode("error")
+    step()
+
+
+def test_a_running_average_comes_from_the_cpu_to_the_device():
+    here, there = (sw.parallel.RunningLoss(sw.ScoreLoss("f1"), decay=0.5) for _ in range(2))
+    z, y = batch(200)
+    here(z, y)
+    there.load_state_dict(here.state_dict())
+    torch.testing.assert_close(there(z.cuda().neg(), y.cuda()).cpu(), here(z.neg(), y))

@@ -509,7 +509,9 @@ def test_an_unnormalised_density_of_any_scale():
 
 
 @pytest.mark.parametrize(
-    "prior", [priors.Beta(2.0, 3.0), priors.Density(_ramp), priors.Uniform(torch.zeros(1), 1.0)], ids=repr
+    "prior",
+    [priors.Beta(2.0, 3.0), priors.Density(_ramp), priors.Uniform(torch.zeros(1), 1.0)],
+    ids=lambda prior: type(prior).__name__,
 )
 def test_tracing_leaves_nothing_behind(prior):
     prior = copy.deepcopy(prior)

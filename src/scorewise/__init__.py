@@ -4,7 +4,7 @@
 >>> loss = sw.ScoreLoss("tss")  # minus the true skill statistic, expected over the threshold
 """
 
-from scorewise import curves, datasets, multiclass, priors, scores, series, weights
+from scorewise import curves, datasets, multiclass, parallel, priors, scores, series, weights
 from scorewise.confusion import ConfusionMatrix, confusion_matrix, expected_confusion_matrix
 from scorewise.curves import ScoreCurve, best_threshold, score_curve, theorem_gap
 from scorewise.losses import CombinedLoss, ScoreLoss
@@ -25,6 +25,7 @@ __all__ = [
     "datasets",
     "expected_confusion_matrix",
     "multiclass",
+    "parallel",
     "priors",
     "score_curve",
     "scores",

@@ -14,7 +14,8 @@ from scorewise._inputs import Batch
 from scorewise._sums import total
 from scorewise.priors import ThresholdPrior
 from scorewise.priors.base import as_pair, slope, tails
-from scorewise.weights.base import Chances, Pair, Scale, Weight, multiplied, transformed
+from scorewise.scores import ratio
+from scorewise.weights.base import Chances, Pair, Weight, multiplied, transformed
 from scorewise.weights.custom import core_of
 
 Tally = tuple[Tensor, Tensor, Tensor, Tensor]
@@ -23,6 +24,12 @@ Tally = tuple[Tensor, Tensor, Tensor, Tensor]
 
 def expected_cells(batch: Batch, prior: ThresholdPrior, weight: Weight | None = None) -> Tally:
     """The expected matrix of a batch that is known to be sound."""
+    sums, times = expected_sums(batch, prior, weight), balance_of(weight)
+    return balanced(sums, class_counts(batch), times) if times else sums
+
+
+def expected_sums(batch: Batch, prior: ThresholdPrior, weight: Weight | None = None) -> Tally:
+    """The same before it is balanced: what adds up over batches."""
     check_labels(prior, batch.predictions)
     return expected_under(batch, prior, plan_for(batch, weight))
 
@@ -53,13 +60,15 @@ class Plan:
 
     Wherever possible by ``coefficients`` a and r: FP = Σ a·cdf and FN = Σ r·sf; None stands for the ordinary ones.
     Otherwise by a ``core``, which has to be asked for W_P and W_N: FP = Σ coefficient·W_P and FN = Σ coefficient·W_N.
-    ``scales`` multiply the sums. ``learns``: whether anything but the predictions' alarms has a gradient.
+    ``scales`` multiply the sums, and ``balance`` is what is left to do when all samples are summed: see `balanced`.
+    ``learns``: whether anything but the predictions' alarms has a gradient.
     """
 
-    scales: tuple[Scale, Scale]
-    coefficients: Pair | None
-    core: Callable[[Batch, Chances], Pair] | None
-    learns: bool
+    scales: tuple[float, float] = (1.0, 1.0)
+    balance: int = 0
+    coefficients: Pair | None = None
+    core: Callable[[Batch, Chances], Pair] | None = None
+    learns: bool = False
 
 
 def plan_for(batch: Batch, weight: Weight | None) -> Plan:
@@ -67,10 +76,10 @@ def plan_for(batch: Batch, weight: Weight | None) -> Plan:
     y, count = batch.targets, batch.count
     learns = y.requires_grad or (count is not None and count.requires_grad)
     factors = multiplied(batch.costs, None if weight is None else weight._factors(batch))
-    scales = (1.0, 1.0) if weight is None else weight._scales(batch)
+    scales, balance = ((1.0, 1.0), 0) if weight is None else (weight._scales(), weight._balance())
     core = None if weight is None else core_of(weight)
     if factors is None and core is None:
-        return Plan(scales, None, None, learns)
+        return Plan(scales, balance, learns=learns)
 
     # A part that sees the threshold through alarms only has coefficients too.
     cores = () if weight is None else weight._cores()
@@ -86,8 +95,8 @@ def plan_for(batch: Batch, weight: Weight | None) -> Plan:
             amounts = if_negative * factors[0], if_positive * factors[1]
     spread = cores[0]._spread(batch, amounts) if spreads else None
     if spread is not None:
-        return Plan(scales, spread, None, learns)
-    return Plan(scales, (1 - y, y) if amounts is None else amounts, core, learns)
+        return Plan(scales, balance, spread, learns=learns)
+    return Plan(scales, balance, (1 - y, y) if amounts is None else amounts, core, learns)
 
 
 def cells_of(batch: Batch, plan: Plan, chances: Chances) -> Tally:
@@ -101,13 +110,54 @@ def cells_of(batch: Batch, plan: Plan, chances: Chances) -> Tally:
     return scaled((tn, fp, fn, tp), plan.scales)
 
 
-def scaled(cells: Tally, scales: tuple[Scale, Scale]) -> Tally:
+def scaled(cells: Tally, scales: tuple[float, float]) -> Tally:
     """The cells with the errors multiplied."""
     tn, fp, fn, tp = cells
-    weighted = [
-        cell if isinstance(by, float) and by == 1 else cell * by for cell, by in zip((fp, fn), scales, strict=True)
-    ]
-    return tn, weighted[0], weighted[1], tp
+    return tn, fp if scales[0] == 1 else fp * scales[0], fn if scales[1] == 1 else fn * scales[1], tp
+
+
+def weighted(cells: Tally, plan: Plan, batch: Batch) -> Tally:
+    """The cells of a whole batch, with the errors multiplied and balanced."""
+    cells = scaled(cells, plan.scales)
+    return balanced(cells, class_counts(batch), plan.balance) if plan.balance else cells
+
+
+Balance = int | tuple[int, ...]
+"""How many times errors are divided by their class's share of the samples; a tuple where labels differ, 0 for never."""
+
+
+def balance_of(weight: Weight | tuple[Weight | None, ...] | None) -> Balance:
+    """The `Balance` of a weight, or of one for each label."""
+    if isinstance(weight, tuple):
+        each = tuple(0 if one is None else one._balance() for one in weight)
+        return each if any(each) else 0
+    return 0 if weight is None else weight._balance()
+
+
+def class_counts(batch: Batch) -> Pair:
+    """How many negatives and positives count, of each label."""
+    y, count = batch.targets, batch.count
+    if count is None and not torch.compiler.is_compiling():
+        positives = total(y)
+        return y.shape[0] - positives, positives
+    counted = torch.ones_like(y) if count is None else count.expand_as(y)
+    # One sum of both: among many other sums in a kernel, two are too many for Triton's compiler (PyTorch 2.11).
+    negatives, positives = total(torch.stack([counted - y * counted, y * counted], 1))
+    return negatives, positives
+
+
+def balanced(cells: Tally, counts: Pair, times: Balance) -> Tally:
+    """The cells with the errors of a class divided by its share of the samples, if both had half of them."""
+    negatives, positives = counts
+    everything = negatives + positives
+    tn, fp, fn, tp = cells
+    fp = fp * _power(ratio(everything, 2 * negatives), times)
+    fn = fn * _power(ratio(everything, 2 * positives), times)
+    return tn, fp, fn, tp
+
+
+def _power(x: Tensor, times: Balance) -> Tensor:
+    return x**times if isinstance(times, int) else torch.stack([x[j] ** k for j, k in enumerate(times)])
 
 
 class _ExpectedCells(torch.autograd.Function):
@@ -143,7 +193,7 @@ class _ExpectedCells(torch.autograd.Function):
             if for_fp is None or for_fn is None:
                 # As `_tally`, but in place: two blocks less to keep in the cache.
                 parts = (sf.sub_(fn), cdf.sub_(tp), fn, tp)
-                new = _totals(parts if count is None else _weighted(parts, count[part]))
+                new = _totals(parts if count is None else _counted(parts, count[part]))
             else:
                 right = (sf - fn, tp) if count is None else ((sf - fn) * count[part], tp * count[part])
                 new = _totals((right[0], for_fp[part] * cdf, for_fn[part] * sf, right[1]))
@@ -216,10 +266,10 @@ def _tally(cdf: Tensor, sf: Tensor, y: Tensor, count: Tensor | None) -> Tally:
     tp, fn = y * cdf, y * sf
     # Not (1 - y) * cdf: for 0/1 labels the difference is exact and one step shorter.
     cells = (sf - fn, cdf - tp, fn, tp)
-    return _totals(cells if count is None else _weighted(cells, count))
+    return _totals(cells if count is None else _counted(cells, count))
 
 
-def _weighted(cells: Tally, count: Tensor) -> Tally:
+def _counted(cells: Tally, count: Tensor) -> Tally:
     # In the dtype of the weights, float64: rounded to the predictions' they would not add up exactly.
     return cells[0] * count, cells[1] * count, cells[2] * count, cells[3] * count
 

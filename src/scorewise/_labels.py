@@ -63,9 +63,14 @@ def over_labels(
     if groups is None:
         return work(batch, *options)
     check_number(batch, groups)
+    return joined(groups, lambda which, own: work(columns(batch, which), *own))
+
+
+def joined(groups: Groups, work: Callable[[tuple[int, ...], Options], tuple[Tensor, ...]]) -> tuple[Tensor, ...]:
+    """``work`` of the labels of each group, given which they are and what they share: one entry for each label."""
     found: dict[int, tuple[Tensor, ...]] = {}
     for which, own in groups.parts:
-        results = work(columns(batch, which), *own)
+        results = work(which, own)
         for k, j in enumerate(which):
             found[j] = tuple(result[k] for result in results)
     return tuple(torch.stack(entries) for entries in zip(*(found[j] for j in range(groups.labels)), strict=True))

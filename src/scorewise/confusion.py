@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import torch
 from torch import Tensor
 
-from scorewise._cells import Tally, cells_of, expected_cells, plan_for
+from scorewise._cells import Balance, Tally, balance_of, balanced, cells_of, class_counts, expected_sums, plan_for
 from scorewise._inputs import Batch, check_now, extremes, limits, prepare
 from scorewise._labels import group, one_or_each, over_labels
 from scorewise._values import as_tensor, describe
@@ -18,7 +18,21 @@ from scorewise._watch import is_valid
 from scorewise.priors import as_prior
 from scorewise.scores import ratio
 from scorewise.weights import Weight
-from scorewise.weights.base import Chances, as_weight, looks_around
+from scorewise.weights.base import Chances, Pair, as_weight, looks_around
+
+CELLS = ("tn", "fp", "fn", "tp")
+
+
+@dataclass(frozen=True, eq=False)
+class Unbalanced:
+    """What a matrix was before its errors were divided by class frequencies: what can be added to another's.
+
+    ``counts`` are the negatives and positives that count, and ``times`` is how often their share divides the errors.
+    """
+
+    errors: Pair
+    counts: Pair
+    times: Balance
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,7 +40,8 @@ class ConfusionMatrix:
     """The four cells of a binary confusion matrix, as tensors (float64, if made here); with labels, one entry each.
 
     Matrices of parts of a data set are added (``a + b``, ``sum(parts)``) and scored last: the score of a sum is not
-    the mean of scores. ``numpy.asarray(matrix)`` is [[TN, FP], [FN, TP]], row = truth, as in scikit-learn.
+    the mean of scores. That is exact for every weight: one that reads class frequencies makes matrices that remember
+    them. ``numpy.asarray(matrix)`` is [[TN, FP], [FN, TP]], row = truth, as in scikit-learn.
 
     Example:
         >>> day, night = ConfusionMatrix(tn=8, fp=1, fn=0, tp=3), ConfusionMatrix(tn=5, fp=0, fn=2, tp=1)
@@ -38,19 +53,20 @@ class ConfusionMatrix:
     fp: Tensor
     fn: Tensor
     tp: Tensor
+    _unbalanced: Unbalanced | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
-        for field in fields(self):
-            value = getattr(self, field.name)
-            tensor = as_tensor(value, field.name)
+        for name in CELLS:
+            value = getattr(self, name)
+            tensor = as_tensor(value, name)
             if tensor.is_complex():
-                raise TypeError(f"ConfusionMatrix: {field.name} must be real, saw {tensor.dtype}.")
+                raise TypeError(f"ConfusionMatrix: {name} must be real, saw {tensor.dtype}.")
             if tensor is not value or not tensor.is_floating_point():
                 tensor = tensor.double()
                 if bool((tensor < 0).any() | tensor.isnan().any()):
-                    raise ValueError(f"ConfusionMatrix: {field.name} must be at least 0, saw {describe(tensor)}.")
-                object.__setattr__(self, field.name, tensor)
-        shapes = [tuple(getattr(self, field.name).shape) for field in fields(self)]
+                    raise ValueError(f"ConfusionMatrix: {name} must be at least 0, saw {describe(tensor)}.")
+                object.__setattr__(self, name, tensor)
+        shapes = [tuple(getattr(self, name).shape) for name in CELLS]
         if len(set(shapes)) > 1:
             raise ValueError(f"ConfusionMatrix: the four cells must have one shape, saw {shapes} for tn, fp, fn, tp.")
 
@@ -77,11 +93,30 @@ class ConfusionMatrix:
                 f"matrices of {tuple(self.tp.shape)} and {tuple(other.tp.shape)} labels cannot be added; both must "
                 "have the same number."
             )
-        return ConfusionMatrix(self.tn + other.tn, self.fp + other.fp, self.fn + other.fn, self.tp + other.tp)
+        mine, theirs = self._unbalanced, other._unbalanced
+        if (0 if mine is None else mine.times) != (0 if theirs is None else theirs.times):
+            raise ValueError(
+                "matrices can be added only if both or neither are weighted by class frequencies; make both with the "
+                "same weight."
+            )
+        # one that remembers counts which the other does not know loses them
+        return self._made_of([a + b for a, b in zip(self._sums(), other._sums(), strict=False)])
 
     def __radd__(self, other: object) -> ConfusionMatrix:
         # sum() starts from 0
         return self if isinstance(other, int) and other == 0 else NotImplemented
+
+    def _sums(self) -> tuple[Tensor, ...]:
+        """The sums over samples that it is made of: four, and two more if it remembers class counts."""
+        if self._unbalanced is None:
+            return self.tn, self.fp, self.fn, self.tp
+        return self.tn, *self._unbalanced.errors, self.tp, *self._unbalanced.counts
+
+    def _made_of(self, sums: Sequence[Tensor]) -> ConfusionMatrix:
+        """A matrix like this one, of other sums."""
+        tn, fp, fn, tp, *counts = sums
+        times = 0 if self._unbalanced is None else self._unbalanced.times
+        return matrix_of((tn, fp, fn, tp), (counts[0], counts[1]) if counts else None, times)
 
     def normalized(self, by: Literal["true", "pred", "all"]) -> ConfusionMatrix:
         """Divide by the number of samples of the same truth, of the same prediction, or of all.
@@ -111,8 +146,16 @@ class ConfusionMatrix:
         return array if dtype is None else array.astype(dtype)
 
     def __repr__(self) -> str:
-        cells = ", ".join(f"{field.name}={_shown(getattr(self, field.name))}" for field in fields(self))
+        cells = ", ".join(f"{name}={_shown(getattr(self, name))}" for name in CELLS)
         return f"ConfusionMatrix({cells})"
+
+
+def matrix_of(sums: Tally, counts: Pair | None, times: Balance) -> ConfusionMatrix:
+    """The matrix of sums over samples, and of class counts where they are needed: see `balanced`."""
+    if counts is None:
+        return ConfusionMatrix(*sums)
+    cells = balanced(sums, counts, times) if times else sums
+    return ConfusionMatrix(*cells, _unbalanced=Unbalanced((sums[1], sums[2]), counts, times))
 
 
 def confusion_matrix(
@@ -164,7 +207,7 @@ def confusion_matrix(
         # Each label with its own threshold, if it has one; none is worked on together with another then.
         taus = tuple(tau) if isinstance(weights, tuple) and tau.dim() else tau
         cells = over_labels(batch, group(threshold=taus, weight=weights), (taus, weights), _cells_at)
-        return _matrix(batch, cells)
+        return _matrix(batch, cells, weights)
 
 
 def expected_confusion_matrix(
@@ -209,7 +252,8 @@ def expected_confusion_matrix(
     weights, priors = one_or_each(weight, as_weight, "weight"), one_or_each(prior, as_prior, "prior")
     rest = {"groups": groups, "times": times, "mask": mask, "sample_weight": sample_weight, "costs": costs}
     batch = read(predictions, targets, weights, from_logits=from_logits, **rest)
-    return _matrix(batch, over_labels(batch, group(prior=priors, weight=weights), (priors, weights), expected_cells))
+    sums = over_labels(batch, group(prior=priors, weight=weights), (priors, weights), expected_sums)
+    return _matrix(batch, sums, weights)
 
 
 def _shown(cell: Tensor) -> str:
@@ -226,7 +270,7 @@ def decide(predictions: Tensor, threshold: Tensor) -> Tensor:
 
 
 def _cells_at(batch: Batch, tau: Tensor, weight: Weight | None) -> Tally:
-    """The cells at a threshold, of a batch that is known to be sound."""
+    """The cells at a threshold, of a batch that is known to be sound, before they are balanced."""
     x = torch.sigmoid(batch.predictions) if batch.from_logits else batch.predictions
     alarm = decide(x, tau)
     if weight is not None and x.device.type != "mps":
@@ -259,10 +303,13 @@ def read(predictions: object, targets: object, weight: Weight | tuple[Weight | N
     return batch
 
 
-def _matrix(batch: Batch, cells: tuple[Tensor, ...]) -> ConfusionMatrix:
+def _matrix(
+    batch: Batch, cells: tuple[Tensor, ...], weight: Weight | tuple[Weight | None, ...] | None
+) -> ConfusionMatrix:
     if torch.compiler.is_compiling():
         # A compiled graph cannot raise: what it was given badly comes out as NaN.
         sound = is_valid(extremes(batch), limits(from_logits=batch.from_logits))
         cells = tuple(torch.where(sound, cell, math.nan) for cell in cells)
     tn, fp, fn, tp = cells
-    return ConfusionMatrix(tn, fp, fn, tp)
+    times = balance_of(weight)
+    return matrix_of((tn, fp, fn, tp), class_counts(batch) if times else None, times)

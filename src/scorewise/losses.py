@@ -4,29 +4,33 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
 
 from scorewise import scores
 from scorewise._averages import Average, averaged, check_average
-from scorewise._cells import Tally, expected_cells
+from scorewise._cells import balance_of, balanced, class_counts, expected_sums, plan_for
 from scorewise._inputs import Batch, check_now, extremes, limits, prepare
-from scorewise._labels import group, one_or_each, over_labels
-from scorewise._sums import total
+from scorewise._labels import group, joined, one_or_each, over_labels
 from scorewise._values import is_number, number
 from scorewise._watch import Watch
-from scorewise.confusion import ConfusionMatrix
-from scorewise.curves.exact import expected_score
+from scorewise.confusion import ConfusionMatrix, matrix_of
+from scorewise.curves.exact import expected_score_under
 from scorewise.curves.sweep import check_weight
+from scorewise.parallel.processes import check_sync, gathered
+from scorewise.parallel.sums import LinearizedLoss, SummedLoss, Sums, as_loss
 from scorewise.priors import ThresholdPrior, as_prior
 from scorewise.weights import Weight
-from scorewise.weights.base import as_weight, looks_around
+from scorewise.weights.base import Pair, as_weight, looks_around
 from scorewise.weights.samplewise import check_diagonal
 
+if TYPE_CHECKING:
+    from scorewise.parallel.processes import Sync
 
-class ScoreLoss(nn.Module):
+
+class ScoreLoss(SummedLoss):
     r"""Minus the score of the confusion matrix expected under a prior of the threshold.
 
     .. math:: \ell = -s\left(\mathbb{E}_\tau[CM(\tau)]\right)
@@ -49,6 +53,11 @@ class ScoreLoss(nn.Module):
         average: How the scores of labels become one, with (n, labels) outputs: "macro", their mean; "weighted", their
             mean weighted by the positives that count; "min", the worst; "micro", the score of the sum of their
             matrices; a function of the (labels,) scores; or None: one loss for each label.
+        sync: Whether a batch is spread over processes: True for all of them, a process group, or False. Then every
+            process has the loss of all their samples, and the mean of their gradients, which is what
+            DistributedDataParallel makes, is the gradient of one process with all samples; see `scorewise.parallel`.
+            Every process calls the loss equally often, if need be with an empty batch. Exact losses gather the
+            predictions of all processes in each of them. Where torch.distributed is not initialised it does nothing.
         validate: Whether to check values. Shapes and dtypes are always checked. On a CPU a bad value is an error at
             once. On an accelerator nothing waits for the device: the error comes at a later call, or from
             `raise_if_invalid`. A compiled graph cannot raise at all: call `raise_if_invalid` now and then, once an
@@ -63,7 +72,7 @@ class ScoreLoss(nn.Module):
         >>> logits = torch.tensor([-2.0, 0.5, 1.0, 3.0], requires_grad=True)
         >>> loss = ScoreLoss("tss")(logits, torch.tensor([0, 0, 1, 1]))
         >>> loss
-        tensor(-0.4710, grad_fn=<NegBackward0>)
+        tensor(-0.4710, grad_fn=<ToCopyBackward0>)
         >>> loss.backward()
 
     Reference:
@@ -80,6 +89,7 @@ class ScoreLoss(nn.Module):
         from_logits: bool = True,
         exact: bool = False,
         average: Average = "macro",
+        sync: Sync = False,
         validate: bool = True,
     ) -> None:
         super().__init__()
@@ -87,15 +97,20 @@ class ScoreLoss(nn.Module):
             if not isinstance(value, bool):
                 raise TypeError(f"ScoreLoss: {name} must be True or False, saw {value!r}.")
         check_average(average)
+        check_sync(sync)
         self.score: scores.Score | tuple[scores.Score, ...] = one_or_each(score, scores.get, "score")
         self.prior: ThresholdPrior | tuple[ThresholdPrior, ...] = one_or_each(prior, as_prior, "prior")
         self.weight: Weight | tuple[Weight | None, ...] | None = one_or_each(weight, as_weight, "weight")
         self.from_logits = from_logits
         self.exact = exact
         self.average = average
+        self.sync = sync
         self.validate = validate
         self._groups = group(score=self.score, prior=self.prior, weight=self.weight)
         self._matrix_groups = group(prior=self.prior, weight=self.weight)
+        self._score_groups = group(score=self.score)
+        self._balance = balance_of(self.weight)
+        self._counts = self._balance != 0 or average == "weighted"
         kinds = (
             [(self.score, self.prior, self.weight)] if self._groups is None else [own for _, own in self._groups.parts]
         )
@@ -148,32 +163,64 @@ class ScoreLoss(nn.Module):
             costs: What an error of each sample costs, [as a false positive, as a false negative], (n, 2) or
                 (n, labels, 2); multiplies the weight.
         """
-        batch = self._batch(
-            logits, targets, groups=groups, times=times, mask=mask, sample_weight=sample_weight, costs=costs
-        )
-        if batch.predictions.dim() == 2 and self.average == "micro":
-            assert isinstance(self.score, scores.Score)  # noqa: S101  # there is one; for the type checker
-            summed = [cell.sum(0) for cell in self._cells(batch)]
-            goodness = _goodness(self.score, self.score.function(*summed))
-        else:
-            options = (self.score, self.prior, self.weight)
-            (goodness,) = over_labels(batch, self._groups, options, self._goodness)
-            if goodness.dim():
-                positives = _positives(batch) if self.average == "weighted" else goodness
-                goodness = averaged(goodness, self.average, positives, greater_is_better=self._upward)
-        return -goodness.to(batch.predictions.dtype)
+        rest = {"groups": groups, "times": times, "mask": mask, "sample_weight": sample_weight, "costs": costs}
+        return self._exact(logits, targets, **rest) if self.exact else self._loss(logits, targets, **rest)
 
-    def _goodness(
-        self, batch: Batch, score: scores.Score, prior: ThresholdPrior, weight: Weight | None
-    ) -> tuple[Tensor]:
-        """The score of labels that share everything, negated if less is better."""
+    def _exact(self, logits: Tensor, targets: Tensor, **rest: Any) -> Tensor:
+        """Minus the expected score."""
+
+        def work(batch: Batch, score: scores.Score, prior: ThresholdPrior, weight: Weight | None) -> tuple[Tensor]:
+            everyone, plan = gathered(batch, plan_for(batch, weight), self.sync)
+            return (_goodness(score, expected_score_under(everyone, score, prior, plan)),)
+
+        batch = self._batch(logits, targets, **rest)
+        (goodness,) = over_labels(batch, self._groups, (self.score, self.prior, self.weight), work)
+        counts = None
+        if goodness.dim() and self.average == "weighted":
+            negatives, positives = self._shared(class_counts(batch))
+            counts = negatives, positives
+        return as_loss(-self._one_number(goodness, counts), logits)
+
+    def _sums(self, logits: Tensor, targets: Tensor, **rest: Any) -> Sums:
         if self.exact:
-            return (_goodness(score, expected_score(batch, score, prior, weight)),)
-        return (_goodness(score, score.function(*expected_cells(batch, prior, weight))),)
+            raise ValueError(
+                "an exact loss is the mean of a score over all thresholds, and no function of one matrix: it cannot be "
+                "had from sums over micro-batches. Pass whole batches, or exact=False."
+            )
+        return self._sums_of(self._batch(logits, targets, **rest))
 
-    def _cells(self, batch: Batch) -> Tally:
-        tn, fp, fn, tp = over_labels(batch, self._matrix_groups, (self.prior, self.weight), expected_cells)
-        return tn, fp, fn, tp
+    @property
+    def _width(self) -> int:
+        return 6 if self._counts else 4
+
+    def _sums_of(self, batch: Batch) -> Sums:
+        cells = over_labels(batch, self._matrix_groups, (self.prior, self.weight), expected_sums)
+        return (*cells, *class_counts(batch)) if self._counts else cells
+
+    def _of(self, sums: Sums) -> Tensor:
+        tn, fp, fn, tp, *rest = sums
+        counts = (rest[0], rest[1]) if rest else None
+        cells = balanced((tn, fp, fn, tp), counts, self._balance) if counts and self._balance else (tn, fp, fn, tp)
+        if tn.dim() and self.average == "micro":
+            cells = cells[0].sum(0), cells[1].sum(0), cells[2].sum(0), cells[3].sum(0)
+        score = self.score
+        if isinstance(score, scores.Score):
+            return -self._one_number(_goodness(score, score.function(*cells)), counts)
+
+        def work(which: tuple[int, ...], own: Any) -> tuple[Tensor]:
+            some = cells if len(which) == len(tn) else [torch.stack([cell[j] for j in which]) for cell in cells]
+            return (_goodness(own[0], own[0].function(*some)),)
+
+        assert self._score_groups is not None  # noqa: S101  # there are several scores; for the type checker
+        (goodness,) = joined(self._score_groups, work)
+        return -self._one_number(goodness, counts)
+
+    def _one_number(self, goodness: Tensor, counts: Pair | None) -> Tensor:
+        """How good it is, of the labels' goodness and their class counts, which only weighted averages need."""
+        if not goodness.dim():
+            return goodness
+        positives = goodness if counts is None else counts[1].detach()
+        return averaged(goodness, self.average, positives, greater_is_better=self._upward)
 
     def matrix(
         self,
@@ -186,11 +233,68 @@ class ScoreLoss(nn.Module):
         sample_weight: Tensor | None = None,
         costs: Tensor | None = None,
     ) -> ConfusionMatrix:
-        """The expected confusion matrix, for the same arguments; unless ``exact``, the loss is minus its score."""
-        batch = self._batch(
-            logits, targets, groups=groups, times=times, mask=mask, sample_weight=sample_weight, costs=costs
-        )
-        return ConfusionMatrix(*self._cells(batch))
+        """The expected confusion matrix, for the same arguments; unless ``exact``, the loss is minus its score.
+
+        It is that of this process's samples, also with ``sync``; `scorewise.parallel.summed` adds up all of them.
+        """
+        rest = {"groups": groups, "times": times, "mask": mask, "sample_weight": sample_weight, "costs": costs}
+        tn, fp, fn, tp, *counts = self._sums_of(self._batch(logits, targets, **rest))
+        return matrix_of((tn, fp, fn, tp), (counts[0], counts[1]) if counts else None, self._balance)
+
+    def of(self, matrix: ConfusionMatrix) -> Tensor:
+        """The loss of a matrix, such as the sum of all batches' matrices; float64, differentiable in the matrix.
+
+        Also with ``sync`` it is taken as it is: add it up with `scorewise.parallel.summed` first.
+
+        Example:
+            >>> loss, (a, b) = ScoreLoss("csi"), torch.tensor([[-2.0, 3.0], [1.0, -1.0]])
+            >>> loss.of(loss.matrix(a, torch.tensor([0, 1])) + loss.matrix(b, torch.tensor([1, 0])))
+            tensor(-0.7050, dtype=torch.float64)
+        """
+        return self._of(self._sums_in(matrix))
+
+    def linearize(self, matrix: ConfusionMatrix) -> LinearizedLoss:
+        """The loss whose gradients of micro-batches add up to the gradient of the whole batch.
+
+        Args:
+            matrix: The matrix of the whole batch: the sum of ``loss.matrix(…)`` of all of its micro-batches, which
+                needs no gradient. With ``sync``, of this process's micro-batches; they are added up over processes
+                here, so that every process must call this once a step, with however many micro-batches.
+
+        Returns:
+            A loss for the micro-batches, with the loss of the whole batch as its ``value``; `parallel.accumulate` runs
+            a whole step with it.
+
+        Example:
+            >>> loss, logits = ScoreLoss("f1"), torch.tensor([-2.0, 0.5, 1.0, 3.0], requires_grad=True)
+            >>> parts = list(zip(logits.split(2), torch.tensor([0, 0, 1, 1]).split(2)))
+            >>> tangent = loss.linearize(sum(loss.matrix(*part) for part in parts))
+            >>> for part in parts:
+            ...     tangent(*part).backward()
+            >>> tangent.value, logits.grad
+            (tensor(-0.7609, dtype=torch.float64), tensor([ 0.0181,  0.0404, -0.0551, -0.0126]))
+        """
+        return self._linear(self._sums_in(matrix))
+
+    def _sums_in(self, matrix: ConfusionMatrix) -> Sums:
+        """The sums that a matrix was made of."""
+        if self.exact:
+            self._sums(matrix.tn, matrix.tp)  # raises
+        if not isinstance(matrix, ConfusionMatrix):
+            raise TypeError(f"expected a ConfusionMatrix, loss.matrix(…), saw {type(matrix).__name__}.")
+        known = matrix._unbalanced
+        if (0 if known is None else known.times) != self._balance or (self._counts and known is None):
+            raise ValueError(
+                "the matrix does not have the class counts that this loss needs, or was weighted by class frequencies "
+                "otherwise. Pass the sum of loss.matrix(…) of all batches."
+            )
+        labels = self._groups and self._groups.labels
+        if labels is not None and matrix.tn.shape != (labels,):
+            raise ValueError(
+                f"there are scores, priors or weights for {labels} labels, but the matrix has the shape "
+                f"{tuple(matrix.tn.shape)}."
+            )
+        return matrix._sums()[: self._width]
 
     def raise_if_invalid(self) -> None:
         """Raise if a batch seen on an accelerator or in a compiled graph held bad values. Waits for the device."""
@@ -217,13 +321,8 @@ class ScoreLoss(nn.Module):
         exact = ", exact=True" if self.exact else ""
         average = "" if self.average == "macro" else f", average={self.average!r}"
         score = repr([one.name for one in self.score] if isinstance(self.score, tuple) else self.score.name)
-        return f"{score}, prior={self.prior}{weight}, from_logits={self.from_logits}{exact}{average}"
-
-
-def _positives(batch: Batch) -> Tensor:
-    """How many positives of each label count."""
-    y = batch.targets.detach()
-    return total(y if batch.count is None else y * batch.count.detach())
+        sync = f", sync={self.sync}" if self.sync else ""
+        return f"{score}, prior={self.prior}{weight}, from_logits={self.from_logits}{exact}{average}{sync}"
 
 
 def _goodness(score: scores.Score, value: Any) -> Tensor:
@@ -232,13 +331,15 @@ def _goodness(score: scores.Score, value: Any) -> Tensor:
     return value if score.greater_is_better else -value
 
 
-class CombinedLoss(nn.Module):
+class CombinedLoss(SummedLoss):
     r"""A convex combination of losses, for more than one objective: :math:`\sum_k \beta_k \ell_k`.
 
     Args:
         losses: Pairs (beta, loss); each beta at least 0, their sum 1.
 
-    Every loss is called with the same arguments.
+    Every loss is called with the same arguments. Over processes and micro-batches it is what its losses are; those that
+    are none of this package can be had from a whole batch only (cross entropy is
+    ``ScoreLoss("cost", weight=weights.CrossEntropy())``).
 
     Example:
         >>> loss = CombinedLoss([(0.7, ScoreLoss("tss")), (0.3, ScoreLoss("f1"))])
@@ -280,6 +381,37 @@ class CombinedLoss(nn.Module):
                     f"{term.numel()} numbers. Give it a reduction, or an average."
                 )
         return torch.stack(terms).sum()
+
+    def _sums(self, *args: Any, **kwargs: Any) -> Sums:
+        return tuple(term for loss in self._summed() for term in loss._sums(*args, **kwargs))
+
+    def _of(self, sums: Sums) -> Tensor:
+        terms = [beta * loss._of(own) for beta, (loss, own) in zip(self.betas, self._split(sums), strict=True)]
+        return torch.stack(terms).sum()
+
+    def _shared(self, sums: Sums) -> Sums:
+        return tuple(term for loss, own in self._split(sums) for term in loss._shared(own))
+
+    @property
+    def _width(self) -> int:
+        return sum(loss._width for loss in self._summed())
+
+    def _summed(self) -> list[SummedLoss]:
+        for loss in self.losses:
+            if not isinstance(loss, SummedLoss):
+                raise TypeError(
+                    f"CombinedLoss: {type(loss).__name__} is no loss of this package, and cannot be had from sums over "
+                    'micro-batches. Cross entropy is ScoreLoss("cost", weight=weights.CrossEntropy()).'
+                )
+        return [loss for loss in self.losses if isinstance(loss, SummedLoss)]
+
+    def _split(self, sums: Sums) -> list[tuple[SummedLoss, Sums]]:
+        """Each loss with its own sums."""
+        parts, start = [], 0
+        for loss in self._summed():
+            parts.append((loss, sums[start : start + loss._width]))
+            start += loss._width
+        return parts
 
     def raise_if_invalid(self) -> None:
         """Pass the question on to the losses that can answer it; see `ScoreLoss.raise_if_invalid`."""

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from scorewise._blocks import rows_per_block
-from scorewise._cells import Plan, Tally, plan_for, scaled
+from scorewise._cells import Plan, Tally, plan_for, weighted
 from scorewise._inputs import Batch
 from scorewise.priors.base import widened
 from scorewise.scores import Score
@@ -94,7 +94,7 @@ def cells_along(batch: Batch, plan: Plan, order: Tensor, at: Tensor | None = Non
         tn = (torch.arange(fn.shape[0], dtype=fn.dtype) if at is None else at.to(fn.dtype)).sub_(fn)
         counts = tn, fn[-1] - fn
         if coefficients is None:
-            return scaled((tn, tn[-1] - tn, fn, counts[1]), plan.scales)
+            return weighted((tn, tn[-1] - tn, fn, counts[1]), plan, batch)
     # Summed from either end, rather than subtracted from the total: small sums keep their digits.
     if counts is None:
         if_positive = y if count is None else y * count
@@ -103,7 +103,7 @@ def cells_along(batch: Batch, plan: Plan, order: Tensor, at: Tensor | None = Non
         counts = _below(if_negative, order, at), _above(if_positive, order, at)
     assert coefficients is not None  # noqa: S101  # or else it has returned; for the type checker
     fp, fn = _above(coefficients[0], order, at), _below(coefficients[1], order, at)
-    return scaled((counts[0], fp, fn, counts[1]), plan.scales)
+    return weighted((counts[0], fp, fn, counts[1]), plan, batch)
 
 
 def _below(t: Tensor, order: Tensor, at: Tensor | None) -> Tensor:

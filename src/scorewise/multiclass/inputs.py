@@ -109,7 +109,9 @@ def one_hot(x: Tensor, targets: object, mask: object, *, checked: bool) -> tuple
     known = None if mask is None else alongside(mask, "mask", x)
     # a mask of another shape is refused by those who use it
     fits = known is not None and known.shape in ((n,), (n, m))
-    bad = ~good & known.reshape(n, -1).any(1) if known is not None and fits else ~good
+    bad = ~good
+    if known is not None and fits:
+        bad &= (known if known.dim() == 1 else known.any(1)).bool()
     if checked and x.device.type == "cpu" and not torch.compiler.is_compiling():
         _check_classes(y, bad if unlike is None else None, None if unlike is None else bad, m)
     hot = (y[:, None] == torch.arange(m, device=x.device)).to(torch.get_default_dtype())

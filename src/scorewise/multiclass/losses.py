@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from scorewise._averages import Average
 from scorewise._values import alongside, as_tensor
@@ -15,10 +15,15 @@ from scorewise.losses import ScoreLoss
 from scorewise.multiclass import scores
 from scorewise.multiclass.inputs import Forecasts, check_now, class_limits, extremes, limits, one_hot, prepare
 from scorewise.multiclass.matrix import MulticlassMatrix, expected_cells
+from scorewise.parallel.processes import check_sync
+from scorewise.parallel.sums import LinearizedLoss, SummedLoss, Sums
 from scorewise.scores import Score
 
+if TYPE_CHECKING:
+    from scorewise.parallel.processes import Sync
 
-class SimplexLoss(nn.Module):
+
+class SimplexLoss(SummedLoss):
     r"""Minus the score of the m × m matrix expected under a uniform threshold on the simplex, in closed form.
 
     .. math:: \ell = -s\left(\mathbb{E}_\tau[CM(\tau)]\right), \quad \hat y = \arg\max_j (p_j - \tau_j)
@@ -36,6 +41,7 @@ class SimplexLoss(nn.Module):
         score: A name, a binary `Score`, or a score of `scorewise.multiclass.scores`, such as ``cost([[…], …])``.
         from_logits: Whether the model's outputs are logits, to be passed through a softmax, or probabilities.
         average: How the scores of classes become one; see `scorewise.multiclass.scores.one_vs_rest`.
+        sync: Whether a batch is spread over processes, as for `ScoreLoss`.
         validate: Whether to check values, as for `ScoreLoss`.
 
     Example:
@@ -43,7 +49,7 @@ class SimplexLoss(nn.Module):
         >>> logits = torch.tensor([[2.0, 0.0, -1.0], [0.0, 1.0, 0.5], [0.0, 0.0, 1.0]], requires_grad=True)
         >>> loss = SimplexLoss("hss")(logits, torch.tensor([0, 1, 2]))
         >>> loss
-        tensor(-0.6593, grad_fn=<MulBackward0>)
+        tensor(-0.6593, grad_fn=<ToCopyBackward0>)
         >>> loss.backward()
     """
 
@@ -53,14 +59,17 @@ class SimplexLoss(nn.Module):
         *,
         from_logits: bool = True,
         average: Average = "macro",
+        sync: Sync = False,
         validate: bool = True,
     ) -> None:
         super().__init__()
+        check_sync(sync)
         for name, value in (("from_logits", from_logits), ("validate", validate)):
             if not isinstance(value, bool):
                 raise TypeError(f"SimplexLoss: {name} must be True or False, saw {value!r}.")
         self.score = scores.get(score, average)
         self.from_logits = from_logits
+        self.sync = sync
         self.validate = validate
         self._sign = -1.0 if self.score.greater_is_better else 1.0
         self._watch = Watch(limits(from_logits=from_logits))
@@ -76,16 +85,47 @@ class SimplexLoss(nn.Module):
             mask: True where a sample counts, (n,); elsewhere anything may be NaN.
             sample_weight: How much each sample counts, (n,).
         """
-        forecasts = self._forecasts(logits, targets, mask=mask, sample_weight=sample_weight)
-        return self.score.expected(forecasts).to(forecasts.x.dtype) * self._sign
+        return self._loss(logits, targets, mask=mask, sample_weight=sample_weight)
+
+    def _sums(self, logits: Tensor, targets: Tensor, **arguments: Any) -> Sums:
+        return self.score._sums(self._forecasts(logits, targets, **arguments))
+
+    def _of(self, sums: Sums) -> Tensor:
+        return self.score._of(sums) * self._sign
+
+    @property
+    def _width(self) -> int:
+        return 3 if isinstance(self.score, scores.ByMargins) else 1
 
     def matrix(
         self, logits: Tensor, targets: Tensor, *, mask: Tensor | None = None, sample_weight: Tensor | None = None
     ) -> MulticlassMatrix:
-        """The expected confusion matrix behind the loss, for the same arguments."""
+        """The expected confusion matrix behind the loss, for the same arguments; of this process's samples."""
         return MulticlassMatrix(
             expected_cells(self._forecasts(logits, targets, mask=mask, sample_weight=sample_weight))
         )
+
+    def of(self, matrix: MulticlassMatrix) -> Tensor:
+        """The loss of a matrix, such as the sum of all batches' matrices; see `ScoreLoss.of`."""
+        return self._of(self._sums_in(matrix))
+
+    def linearize(self, matrix: MulticlassMatrix) -> LinearizedLoss:
+        """The loss whose gradients of micro-batches add up to the whole batch's; see `ScoreLoss.linearize`."""
+        return self._linear(self._sums_in(matrix))
+
+    def _sums_in(self, matrix: MulticlassMatrix) -> Sums:
+        if not isinstance(matrix, MulticlassMatrix):
+            raise TypeError(f"expected a MulticlassMatrix, loss.matrix(…), saw {type(matrix).__name__}.")
+        return self.score._sums_in(matrix.cells)
+
+    def _linear(self, sums: Sums) -> LinearizedLoss:
+        tangent = super()._linear(sums)
+        if tangent.value.dim():
+            raise ValueError(
+                "with average=None there is a loss for each class, each of which depends on all cells, and so has a "
+                "tangent of its own. Pass another average."
+            )
+        return tangent
 
     def raise_if_invalid(self) -> None:
         """Raise if a batch seen on an accelerator or in a compiled graph held bad values. Waits for the device."""
@@ -105,7 +145,7 @@ class SimplexLoss(nn.Module):
         return f"{self.score.name!r}, from_logits={self.from_logits}"
 
 
-class OneVsRestLoss(nn.Module):
+class OneVsRestLoss(SummedLoss):
     """`ScoreLoss` of each class against all others, for class indices: a sigmoid and a threshold for each class.
 
     Args:
@@ -115,6 +155,7 @@ class OneVsRestLoss(nn.Module):
         from_logits: Whether the model's outputs are logits, to be passed through sigmoids, or probabilities.
         exact: Whether to average the score over the threshold, rather than the matrix.
         average: How the scores of classes become one.
+        sync: Whether a batch is spread over processes.
         validate: Whether to check values.
 
     Example:
@@ -133,12 +174,21 @@ class OneVsRestLoss(nn.Module):
         from_logits: bool = True,
         exact: bool = False,
         average: Average = "macro",
+        sync: Sync = False,
         validate: bool = True,
     ) -> None:
         super().__init__()
         self.loss = ScoreLoss(
-            score, prior=prior, weight=weight, from_logits=from_logits, exact=exact, average=average, validate=validate
+            score,
+            prior=prior,
+            weight=weight,
+            from_logits=from_logits,
+            exact=exact,
+            average=average,
+            sync=sync,
+            validate=validate,
         )
+        self.sync = sync
         self._watch = Watch(class_limits())
 
     def forward(
@@ -157,6 +207,25 @@ class OneVsRestLoss(nn.Module):
         x, hot, known = self._labels(logits, targets, mask)
         value: Tensor = self.loss(x, hot, mask=known, **rest)
         return value
+
+    def _sums(self, logits: Tensor, targets: Tensor, *, mask: object = None, **rest: Any) -> Sums:
+        x, hot, known = self._labels(logits, targets, mask)
+        return self.loss._sums(x, hot, mask=known, **rest)
+
+    def _of(self, sums: Sums) -> Tensor:
+        return self.loss._of(sums)
+
+    @property
+    def _width(self) -> int:
+        return self.loss._width
+
+    def of(self, matrix: ConfusionMatrix) -> Tensor:
+        """The loss of a matrix, such as the sum of all batches' matrices; see `ScoreLoss.of`."""
+        return self.loss.of(matrix)
+
+    def linearize(self, matrix: ConfusionMatrix) -> LinearizedLoss:
+        """The loss whose gradients of micro-batches add up to the whole batch's; see `ScoreLoss.linearize`."""
+        return self._linear(self.loss._sums_in(matrix))
 
     def matrix(
         self,

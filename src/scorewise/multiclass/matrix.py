@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -75,6 +76,14 @@ class MulticlassMatrix:
         if self.cells.shape != other.cells.shape:
             raise ValueError(f"matrices of {self.cells.shape[0]} and {other.cells.shape[0]} classes cannot be added.")
         return MulticlassMatrix(self.cells + other.cells)
+
+    def _sums(self) -> tuple[Tensor, ...]:
+        """The sums over samples that it is made of."""
+        return (self.cells,)
+
+    def _made_of(self, sums: Sequence[Tensor]) -> MulticlassMatrix:
+        """A matrix like this one, of other sums."""
+        return MulticlassMatrix(sums[0])
 
     def __radd__(self, other: object) -> MulticlassMatrix:
         # sum() starts from 0

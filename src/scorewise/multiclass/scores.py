@@ -44,9 +44,19 @@ class MulticlassScore(ABC):
     def of(self, cells: Tensor) -> Tensor:
         """The score of the cells (m, m), row = truth."""
 
-    def expected(self, forecasts: Forecasts) -> Tensor:
-        """The score of the expected matrix of forecasts."""
-        return self.of(expected_cells(forecasts))
+    # What it needs of a matrix: all of it, unless a score says otherwise.
+
+    def _sums(self, forecasts: Forecasts) -> tuple[Tensor, ...]:
+        """What it needs of the expected matrix, as sums over forecasts."""
+        return (expected_cells(forecasts),)
+
+    def _sums_in(self, cells: Tensor) -> tuple[Tensor, ...]:
+        """The same, of a matrix."""
+        return (cells,)
+
+    def _of(self, sums: tuple[Tensor, ...]) -> Tensor:
+        """The score of such sums."""
+        return self.of(*sums)
 
     def __call__(self, matrix: MulticlassMatrix) -> Tensor:
         """The score of a matrix."""
@@ -70,11 +80,17 @@ class ByMargins(MulticlassScore):
 
     def of(self, cells: Tensor) -> Tensor:
         """The score of the cells (m, m), row = truth."""
-        return self.function(*margins(cells))
+        return self._of(self._sums_in(cells))
 
-    def expected(self, forecasts: Forecasts) -> Tensor:
-        """The score of the expected matrix of forecasts."""
-        return self.function(*expected_margins(forecasts))
+    def _sums(self, forecasts: Forecasts) -> tuple[Tensor, ...]:
+        return expected_margins(forecasts)
+
+    def _sums_in(self, cells: Tensor) -> tuple[Tensor, ...]:
+        return margins(cells)
+
+    def _of(self, sums: tuple[Tensor, ...]) -> Tensor:
+        hits, misses, alarms = sums
+        return self.function(hits, misses, alarms)
 
 
 @dataclass(frozen=True, repr=False, eq=False)

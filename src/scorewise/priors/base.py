@@ -271,8 +271,10 @@ class Constants:
     """A prior's constants: Python numbers where nothing is batched, since those need no transfer, else tensors."""
 
     def __init__(self, values: Sequence[Tensor]) -> None:
-        self.shape: torch.Size = torch.broadcast_shapes(*(v.shape for v in values))
-        self._table = Table([v.expand(self.shape) for v in values])
+        # not broadcast_shapes: that imports SymPy, which takes longer than importing all of ours
+        spread = torch.broadcast_tensors(*values)
+        self.shape: torch.Size = spread[0].shape if spread else torch.Size()
+        self._table = Table(spread)
         self.values = self._table.values
         self._numbers = tuple(v.item() for v in self.values) if self.shape == torch.Size() else None
 
@@ -307,7 +309,7 @@ def parameters(family: str, **values: object) -> list[Tensor]:
             raise ValueError(f"{family}: {name} must be finite, saw {describe(tensor)}.")
         out.append(tensor.cpu())
     try:
-        torch.broadcast_shapes(*(t.shape for t in out))
+        torch.broadcast_tensors(*out)
     except RuntimeError as error:
         seen = ", ".join(f"{name} {tuple(t.shape)}" for name, t in zip(values, out, strict=True))
         raise ValueError(f"{family}: the parameters' shapes must fit each other, saw {seen}.") from error

@@ -58,12 +58,20 @@ class EpochSampler(Sampler[Any], Generic[T], ABC):
         """Which of them this one is."""
         return self._replica[0] if self._replica else distributed.get_rank() if _initialised() else 0
 
-    def set_epoch(self, epoch: int, start: int = 0) -> None:
+    def set_epoch(self, epoch: int, start: int | None = None) -> None:
         """Make the next pass that of an epoch, from its batch ``start`` on: what an interrupted run has not seen.
 
-        It need not be called: each pass moves on to the next epoch, and to its first batch, when it begins.
+        It need not be called: each pass moves on to the next epoch, and to its first batch, when it begins. Without
+        ``start`` it is the first batch, too, unless one was set for the same epoch before: engines that tell the epoch
+        know no better.
+
+        A loader with workers draws a number from PyTorch's global generator in each pass. Where a resumed run is to be
+        the same to the bit, with dropout say, give it one of its own: ``DataLoader(…, generator=torch.Generator())``.
         """
-        self.epoch, self._start = whole(epoch, "epoch", 0), whole(start, "start", 0, len(self))
+        epoch = whole(epoch, "epoch", 0)
+        if start is not None or epoch != self.epoch:
+            self._start = whole(start or 0, "start", 0, len(self))
+        self.epoch = epoch
 
     # Lightning sets the epoch of a batch sampler's sampler, the trainer of transformers that of its batch sampler.
     sampler = batch_sampler = property(lambda self: self)

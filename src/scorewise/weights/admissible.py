@@ -113,7 +113,7 @@ def _errors(weight: Weight, batch: Batch, prior: ThresholdPrior) -> tuple[Tensor
     cdf, sf = tails(prior, batch.predictions, from_logits=False)
     core = core_of(weight)
     alarm, quiet = (cdf, sf) if core is None else core(batch, Chances(cdf, sf, prior=prior))
-    factors, scales = weight._factors(batch) or (1.0, 1.0), weight._scales(batch)
+    factors, scales = weight._factors(batch) or (1.0, 1.0), weight._scales()
     return alarm * factors[0] * scales[0], quiet * factors[1] * scales[1]
 
 

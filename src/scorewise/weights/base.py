@@ -15,9 +15,6 @@ from scorewise._inputs import Batch
 from scorewise.priors import ThresholdPrior
 from scorewise.priors.stretches import stretches_of
 
-Scale = float | Tensor
-"""What multiplies a cell: one number, or one for each label."""
-
 Pair = tuple[Tensor, Tensor]
 """Something for false positives, and the same for false negatives."""
 
@@ -50,11 +47,18 @@ class Weight(ABC):
         """How many time steps around a sample it looks at; 0 where order in time is no matter."""
         return 0
 
-    # A weight says one of these four things.
+    # A weight says one of these five things.
 
-    def _scales(self, batch: Batch) -> tuple[Scale, Scale]:
+    def _scales(self) -> tuple[float, float]:
         """What multiplies the whole of a cell, for false positives and false negatives."""
         return 1.0, 1.0
+
+    def _balance(self) -> int:
+        """How many times the errors of a class are divided by that class's share of the samples: see `balanced`.
+
+        The only thing that is not a sum over samples. So it comes last, after the sums over all that belongs together.
+        """
+        return 0
 
     def _factors(self, batch: Batch) -> Pair | None:
         """What multiplies each sample, whatever the threshold."""
@@ -72,7 +76,7 @@ class Weight(ABC):
         """The paper's W_P and W_N of each sample: the weight times the alarm, or no alarm, averaged over thresholds."""
         return chances.cdf, chances.sf
 
-    # Those that say the third or fourth are asked by these.
+    # Those that say the fourth or fifth are asked by these.
 
     def _cores(self) -> tuple[Weight, ...]:
         """The parts of it that see the threshold."""
@@ -121,13 +125,15 @@ class Product(Weight):
         """The longest of its parts'."""
         return max(weight.reach for weight in self.weights)
 
-    def _scales(self, batch: Batch) -> tuple[Scale, Scale]:
-        fp: Scale = 1.0
-        fn: Scale = 1.0
+    def _scales(self) -> tuple[float, float]:
+        fp, fn = 1.0, 1.0
         for weight in self.weights:
-            scale = weight._scales(batch)
-            fp, fn = fp * scale[0], fn * scale[1]
+            scales = weight._scales()
+            fp, fn = fp * scales[0], fn * scales[1]
         return fp, fn
+
+    def _balance(self) -> int:
+        return sum([weight._balance() for weight in self.weights])  # a list: the compiler takes no generator
 
     def _factors(self, batch: Batch) -> Pair | None:
         both: Pair | None = None

@@ -13,9 +13,8 @@ from torch.nn.functional import softplus
 
 from scorewise import scores
 from scorewise._inputs import Batch
-from scorewise._sums import total
 from scorewise._values import as_tensor, is_number, number, shape_of
-from scorewise.weights.base import Pair, Product, Scale, Weight
+from scorewise.weights.base import Pair, Product, Weight
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -87,7 +86,7 @@ class Cost(Weight):
             )
         return false_alarm / (false_alarm + miss)
 
-    def _scales(self, batch: Batch) -> tuple[Scale, Scale]:
+    def _scales(self) -> tuple[float, float]:
         return float(self.fp), float(self.fn)
 
     def __repr__(self) -> str:
@@ -126,7 +125,7 @@ class CrossEntropy(Weight):
         for name in ("negative", "positive"):
             nonnegative("CrossEntropy", name, getattr(self, name), zero=False)
 
-    def _scales(self, batch: Batch) -> tuple[Scale, Scale]:
+    def _scales(self) -> tuple[float, float]:
         return float(self.negative), float(self.positive)
 
     def _factors(self, batch: Batch) -> Pair:
@@ -147,8 +146,8 @@ class CrossEntropy(Weight):
 class ClassFrequency(Weight):
     """Errors of the rarer class weigh more, so that both classes' errors would weigh alike if all were errors.
 
-    Counts are those of the batch, with masks and sample weights. So the matrix of two batches is not the sum of their
-    matrices: score each batch, or pass them as one.
+    Counts are those of all samples of a matrix, with masks and sample weights. Matrices remember them, so that the sum
+    of two batches' matrices is the matrix of both batches together.
 
     Example:
         >>> import torch, scorewise as sw
@@ -159,17 +158,8 @@ class ClassFrequency(Weight):
 
     formula: ClassVar[str] = r"w = (1-y)\,\frac{n}{2N_0} + y\,\frac{n}{2N_1}"
 
-    def _scales(self, batch: Batch) -> tuple[Scale, Scale]:
-        y, count = batch.targets, batch.count
-        if count is None and not torch.compiler.is_compiling():
-            positives = total(y)
-            negatives = y.shape[0] - positives
-        else:
-            counted = torch.ones_like(y) if count is None else count.expand_as(y)
-            # One sum of both: among many other sums in a kernel, two are too many for Triton's compiler (PyTorch 2.11).
-            negatives, positives = total(torch.stack([counted - y * counted, y * counted], 1))
-        everything = negatives + positives
-        return scores.ratio(everything, 2 * negatives), scores.ratio(everything, 2 * positives)
+    def _balance(self) -> int:
+        return 1
 
 
 def check_diagonal(weight: Weight, score: scores.Score) -> None:
