@@ -1,0 +1,118 @@
+"""Train for a value-weighted score with Lightning Fabric, alone or in several processes.
+
+    python examples/train_fabric.py
+    torchrun --standalone --nproc-per-node 2 examples/train_fabric.py --micro-batches 2
+
+Both take the same steps. With ``sync=True`` the loss is that of the samples of all processes, and the mean of their
+gradients, which is what Fabric makes, is exactly the gradient of one process that has all of them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import os
+from itertools import islice
+from pathlib import Path
+
+import torch
+from lightning.fabric import Fabric
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+import scorewise as sw
+
+WEIGHT = sw.weights.Value(sw.weights.PUBLISHED, isolated=2)  # an early alarm is worth something, a lone one is worse
+
+
+def main() -> None:
+    """Train, judge and save after each epoch, and print the last judgement."""
+    options = read_options()
+    torch.set_num_threads(1)  # the network is small: a second thread would wait more than work
+    for name in ("lightning.fabric", "lightning.pytorch"):
+        logging.getLogger(name).setLevel(logging.WARNING)
+    fabric = Fabric(accelerator="cpu", devices=int(os.environ.get("LOCAL_WORLD_SIZE", "1")))
+    fabric.launch()
+
+    hours = sw.datasets.beijing_pm25(skip=30_000).split(6000, 2000, standardize=True)
+    train, validation = (part.known() for part in hours[:2])
+    # A step has the same samples, however many processes and micro-batches it is divided into.
+    batches = batches_of(train, options.batch_size // (fabric.world_size * options.micro_batches))
+    held_out = batches_of(validation, 1024, shuffle=False)
+
+    torch.manual_seed(0)
+    # double, so that runs can be compared to the last digits
+    network = nn.Sequential(nn.Linear(17, 32), nn.Tanh(), nn.Linear(32, 1), nn.Flatten(0)).double()
+    model, optimizer = fabric.setup(network, torch.optim.Adam(network.parameters(), lr=0.03))
+    loss = sw.ScoreLoss("tss", weight=WEIGHT, sync=True)
+
+    state = {"model": model, "optimizer": optimizer, "losses": []}
+    if options.checkpoint and options.checkpoint.exists():
+        fabric.load(options.checkpoint, state)
+    losses = state["losses"]
+    for epoch in range(len(losses), options.epochs):
+        # As each process has its own batches already, Fabric must not share them out once more. It would not with
+        # setup_dataloaders(batches, use_distributed_sampler=False), but then sets epochs itself, in each run from 0 on.
+        batches.batch_sampler.set_epoch(epoch)
+        unread = iter(batches)
+        while micro_batches := fabric.to_device(list(islice(unread, options.micro_batches))):
+            optimizer.zero_grad()
+            if len(micro_batches) == 1:
+                ((x, y, where),) = micro_batches
+                fabric.backward(loss(model(x), y, **where))
+            else:  # in the memory of one of them, with the gradient of all of them together
+                sw.parallel.accumulate(
+                    *(loss, model, micro_batches),
+                    backward=fabric.backward,
+                    no_sync=lambda: fabric.no_backward_sync(model),
+                )
+            optimizer.step()
+        value, score = judge(fabric, model, loss, held_out)
+        fabric.print(f"epoch {epoch + 1}: loss {value:.6f}, value-weighted TSS {score:.4f}", flush=True)
+        losses.append(value)
+        if options.checkpoint:
+            fabric.save(options.checkpoint, state)
+
+    value, score = judge(fabric, model, loss, held_out)
+    fabric.print(f"held-out hours: loss {value:.6f}, value-weighted TSS {score:.4f}")
+    if options.out and fabric.is_global_zero:
+        parameters = nn.utils.parameters_to_vector(model.parameters()).tolist()
+        options.out.write_text(json.dumps({"losses": losses, "score": score, "parameters": parameters}))
+
+
+def batches_of(part: sw.datasets.BeijingPM25, size: int, *, shuffle: bool = True) -> DataLoader:
+    """Batches of neighbouring hours, a share for each process, with those around them that the weight looks at."""
+    sampler = sw.series.ChronologicalBatchSampler(size, times=part.times, context=WEIGHT.reach, shuffle=shuffle)
+    data = sw.series.WithContext(TensorDataset(part.features.double(), part.targets))
+    return DataLoader(data, batch_sampler=sampler)
+
+
+@torch.no_grad()
+def judge(fabric: Fabric, model: nn.Module, loss: sw.ScoreLoss, batches: DataLoader) -> tuple[float, float]:
+    """The loss of all samples, and their score at the threshold 0.5: matrices are added up, scores come last."""
+    model.eval()
+    matrices = []
+    for batch in batches:
+        x, y, where = fabric.to_device(batch)
+        logits = model(x)
+        decided = sw.confusion_matrix(logits, y, weight=loss.weight, from_logits=True, **where)
+        matrices.append((loss.matrix(logits, y, **where), decided))
+    model.train()
+    expected, decided = (sw.parallel.summed(sum(each)) for each in zip(*matrices, strict=True))
+    return loss.of(expected).item(), loss.score(decided).item()
+
+
+def read_options() -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--epochs", type=int, default=6, help="passes over the hours (default: %(default)s)")
+    parser.add_argument("--batch-size", type=int, default=1024, help="hours in a step (default: %(default)s)")
+    parser.add_argument("--micro-batches", type=int, default=1, help="parts of a process's step (default: %(default)s)")
+    parser.add_argument("--checkpoint", type=Path, help="file to write, and to go on from if it is there")
+    parser.add_argument("--out", type=Path, help="JSON file for the result")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()
