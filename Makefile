@@ -30,8 +30,8 @@ demo: $(CORE_DONE) ## install the package and train the example on embedded real
 	@$(PY) -W 'ignore:Failed to initialize NumPy:UserWarning' examples/demo.py
 
 test: $(DEV_DONE) ## install the package with its tools and run all tests
-	@# On every core; tests that share processes of their own are kept together.
-	$(PY) -m pytest -n logical --dist loadgroup
+	@# On every core, a file at a time: some share processes of their own.
+	$(PY) -m pytest -n logical --dist loadfile --no-loadscope-reorder
 
 # ------------------------------------------------------------------------------------------------- the rest
 

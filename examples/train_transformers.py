@@ -50,25 +50,26 @@ class ScoreTrainer(Trainer):
         return batches_of(eval_dataset or self.eval_dataset, self.args.eval_batch_size, shuffle=False)
 
     def get_batch_samples(self, epoch_iterator: Iterator, num_batches: int, device: Any) -> tuple[list, None]:
-        """All micro-batches of a step: before the first, the loss's tangent at all of them has to be found.
-
-        With dropout a second pass would draw other units, and the tangent be that of another network.
-        """
+        """All micro-batches of a step: before the first, the loss's tangent at all of them has to be found."""
         batches, _ = super().get_batch_samples(epoch_iterator, num_batches, device)
         batches = [self._prepare_inputs(batch) for batch in batches]
         if self.args.gradient_accumulation_steps > 1:
-            with torch.no_grad():
-                matrix = sum(self.loss.matrix(self.model(b["x"]), b["labels"], **b["where"]) for b in batches)
-            self.tangent = self.loss.linearize(matrix)
+            self.model.train()  # as in the second pass: an evaluation may have come before
+            parts = [(batch["x"], batch["labels"], batch["where"]) for batch in batches]
+            self.first, self.unread = (
+                sw.parallel.first_pass(self.loss, self.model_wrapped, parts),
+                list(range(len(parts))),
+            )
         return batches, None
 
     def compute_loss(self, model: nn.Module, inputs: dict[str, Any], **kwargs: Any) -> Tensor:
         """The loss of a step; or of a micro-batch its part of the gradient, and of the value that is logged."""
-        logits = model(inputs["x"])
         if self.args.gradient_accumulation_steps == 1:
-            return self.loss(logits, inputs["labels"], **inputs["where"])
-        part = self.tangent(logits, inputs["labels"], **inputs["where"])
-        return part - part.detach() + self.tangent.value / self.current_gradient_accumulation_steps
+            return self.loss(model(inputs["x"]), inputs["labels"], **inputs["where"])
+        self.first.again(self.unread.pop(0))  # with the dropout of the first pass
+        tangent = self.first.tangent
+        part = tangent(model(inputs["x"]), inputs["labels"], **inputs["where"])
+        return part - part.detach() + tangent.value / self.current_gradient_accumulation_steps
 
     @torch.no_grad()
     def evaluation_loop(self, dataloader: DataLoader, *args: Any, metric_key_prefix: str, **kw: Any) -> EvalLoopOutput:

@@ -1132,3 +1132,72 @@ def test_the_loss_of_a_sum_of_matrices_of_classes():
         torch.testing.assert_close(loss.of(matrix), loss(z, y), rtol=1e-10, atol=1e-12)
         with pytest.raises(TypeError, match="saw Tensor"):
             loss.of(z)
+
+
+# --------------------------------------------------------------------------------------------- halves of a step
+
+
+class Disturbed(nn.Module):
+    """Remembers what it drew."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer, self.drawn = nn.Linear(2, 1).double(), []
+
+    def forward(self, x):
+        noise = torch.rand(len(x), 2, dtype=torch.float64)
+        self.drawn.append(noise)
+        return self.layer(x + noise)[:, 0]
+
+
+class Drawn(Sequence):
+    """Micro-batches that are drawn anew whenever they are read."""
+
+    def __len__(self):
+        return 3
+
+    def __getitem__(self, k):
+        if not 0 <= k < 3:
+            raise IndexError(k)
+        return torch.randn(20, 2, dtype=torch.float64), (torch.arange(20) % 4 == 0).double()
+
+
+def test_the_halves_of_a_step_make_a_step():
+    torch.manual_seed(0)
+    model, loss = Disturbed(), sw.ScoreLoss("f1")
+    parts = list(Drawn())
+    first = sw.parallel.first_pass(loss, model, parts)
+    assert model.layer.weight.grad is None
+    for k in (2, 0, 1):  # in any order
+        first.again(k)
+        first.tangent(model(parts[k][0]), parts[k][1]).backward()
+        assert torch.equal(model.drawn[-1], model.drawn[k])
+    logits = torch.cat([model.layer(x + noise)[:, 0] for (x, _), noise in zip(parts, model.drawn, strict=False)])
+    value = loss(logits, torch.cat([y for _, y in parts]))
+    torch.testing.assert_close(first.tangent.value, value.detach(), rtol=1e-12, atol=0)
+    expected = torch.autograd.grad(value, list(model.layer.parameters()))
+    for mine, theirs in zip(model.layer.parameters(), expected, strict=True):
+        torch.testing.assert_close(mine.grad, theirs, rtol=1e-10, atol=1e-12)
+
+
+def test_micro_batches_that_are_drawn_anew_are_the_same_in_both_passes():
+    torch.manual_seed(0)
+    model, seen = nn.Linear(2, 1).double(), []
+
+    def forward(model, x):
+        seen.append(x)
+        return model(x)[:, 0]
+
+    sw.parallel.accumulate(sw.ScoreLoss("f1"), model, Drawn(), forward=forward)
+    assert len(seen) == 6
+    for one, other in zip(seen[:3], seen[3:], strict=True):
+        assert torch.equal(one, other)
+
+
+@pytest.mark.parametrize("part", [sw.ScoreLoss("f1", average=None), sw.SimplexLoss("f1", average=None)])
+def test_no_way_to_combine_several_numbers(part):
+    loss, y = sw.CombinedLoss([(1.0, part)]), YS if isinstance(part, sw.ScoreLoss) else CLASSES
+    ways = [loss, sw.parallel.RunningLoss(loss), lambda z, y: sw.parallel.accumulate(loss, nn.Identity(), [(z, y)])]
+    for way in ways:
+        with pytest.raises(ValueError, match="every loss must return a scalar"):
+            way(ZS, y)

@@ -640,6 +640,17 @@ def test_a_dataset_with_context_refuses():
         next(iter(DataLoader(taken, batch_sampler=sampler_of())))
 
 
+@pytest.mark.parametrize("item", [lambda row, rest: (float(row), rest), lambda row, rest: {"x": float(row), **rest}])
+def test_what_a_dataset_knows_itself_is_kept(item):
+    known = WithContext(Items(lambda row: item(row, {"mask": row % 3 > 0, "sample_weight": row / 2})))
+    for batch, found in zip(sampler_of(), DataLoader(known, batch_sampler=sampler_of()), strict=True):
+        where = found[1] if isinstance(found, list) else found
+        assert where["mask"].tolist() == [bool(m) and row % 3 > 0 for row, m in zip(batch, batch.mask, strict=True)]
+        assert where["sample_weight"].tolist() == [row / 2 for row in batch]
+        assert torch.equal(where["groups"], batch.groups)
+        assert torch.equal(where["times"], batch.times)
+
+
 def test_a_batch_is_a_sequence_of_numbers():
     batch = next(iter(sampler_of()))
     assert isinstance(batch, SeriesBatch)

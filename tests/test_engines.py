@@ -18,8 +18,6 @@ from torch import distributed
 
 from tests.ranks import results, together
 
-pytestmark = pytest.mark.xdist_group("engines")
-
 EXAMPLES = Path(__file__).parent.parent / "examples"
 NEEDED = {
     "torchrun": [],

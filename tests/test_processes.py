@@ -1,6 +1,8 @@
 """Batches that are spread over processes: the same as one process that holds all of it."""
 
+import copy
 import functools
+import pickle
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -12,8 +14,6 @@ from torch.nn.parallel import DistributedDataParallel
 import scorewise as sw
 from tests.cases import half_of_all, smooth_weight
 from tests.ranks import results, together
-
-pytestmark = pytest.mark.xdist_group("processes")
 
 N, FEATURES, LABELS, T = 41, 4, 3, 3
 G = torch.Generator().manual_seed(38)
@@ -732,6 +732,77 @@ def test_without_sync_it_is_the_mean_of_everyones_own(ranks):
     mean = [torch.stack(parts).mean(0) for parts in zip(*(gradient for _, gradient in own), strict=True)]
     for one, (value, _) in zip(found, own, strict=True):
         close(one, (value, mean))
+
+
+@in_processes
+def linearized_at_the_sum(rank, world):
+    """Without sync, at a matrix that is summed over processes; and with it, at one that is summed already."""
+    problem = PROBLEMS["hss, max * frequency"]
+    model, (x, y, rest) = DistributedDataParallel(problem.model()), problem.share(rank, world)
+    loss = problem.loss(False)
+    whole = sw.parallel.summed(loss.matrix(problem.logits(model, x), y, **rest))
+    tangent = loss.linearize(whole)
+    tangent(problem.logits(model, x), y, **rest).backward()
+    told = []
+    for twice in (problem.loss(True).linearize, sw.parallel.summed):
+        try:
+            twice(whole + loss.matrix(problem.logits(model, x), y, **rest))
+        except ValueError as error:
+            told.append(str(error))
+    return tangent.value, gradients(model), told
+
+
+def test_a_tangent_at_the_sum_of_all_has_the_number_of_processes_less(ranks):
+    found = results(ranks["linearized_at_the_sum"])
+    value, whole = alone(PROBLEMS["hss, max * frequency"], len(found))
+    for one in found:
+        close(one[:2], (value, [gradient / len(found) for gradient in whole]))
+        assert len(one[2]) == 2
+        assert all("summed over processes already" in told for told in one[2])
+
+
+class Wrapped(nn.Module):
+    """As engines and compilers wrap models."""
+
+    def __init__(self, model):
+        super().__init__()
+        self.model = model
+
+    def forward(self, x):
+        return self.model(x)
+
+
+@in_processes
+def accumulated_within_a_wrapper(rank, world):
+    problem = PROBLEMS["hss, max * frequency"]
+    model = Wrapped(DistributedDataParallel(problem.model()))
+    step = functools.partial(_accumulate, problem, problem.loss(True), cut(problem, rank, world))
+    return steps(model, step)
+
+
+def test_accumulated_within_a_wrapper(ranks):
+    for one, bare in zip(results(ranks["accumulated_within_a_wrapper"]), results(ranks["accumulated"]), strict=True):
+        close(one, bare["hss, max * frequency"])
+
+
+@in_processes
+def copies_of_a_loss_with_a_group(rank, world):
+    group = distributed.new_group(list(range(world)))
+    loss = sw.ScoreLoss("f1", sync=group)
+    twin = copy.deepcopy(sw.CombinedLoss([(1.0, loss)]))
+    x, y, _ = PROBLEMS["f1, no weight"].share(rank, world)
+    values = [one(x[:, 0], y).item() for one in (loss, twin)]
+    try:
+        pickle.dumps(loss)
+    except TypeError as error:
+        return twin.losses[0].sync is group, values, str(error)
+
+
+def test_a_loss_with_a_group_can_be_copied_and_says_why_it_cannot_be_pickled(ranks):
+    for same, (value, of_twin), told in results(ranks["copies_of_a_loss_with_a_group"]):
+        assert same
+        assert value == of_twin
+        assert "loss.sync = True" in told
 
 
 def _normalised():

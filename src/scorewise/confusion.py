@@ -54,6 +54,7 @@ class ConfusionMatrix:
     fn: Tensor
     tp: Tensor
     _unbalanced: Unbalanced | None = field(default=None, kw_only=True)
+    _whole: bool = field(default=False, kw_only=True)  # whether it is summed over processes already
 
     def __post_init__(self) -> None:
         for name in CELLS:
@@ -100,7 +101,8 @@ class ConfusionMatrix:
                 "same weight."
             )
         # one that remembers counts which the other does not know loses them
-        return self._made_of([a + b for a, b in zip(self._sums(), other._sums(), strict=False)])
+        sums = [a + b for a, b in zip(self._sums(), other._sums(), strict=False)]
+        return self._made_of(sums, whole=self._whole or other._whole)
 
     def __radd__(self, other: object) -> ConfusionMatrix:
         # sum() starts from 0
@@ -112,11 +114,12 @@ class ConfusionMatrix:
             return self.tn, self.fp, self.fn, self.tp
         return self.tn, *self._unbalanced.errors, self.tp, *self._unbalanced.counts
 
-    def _made_of(self, sums: Sequence[Tensor]) -> ConfusionMatrix:
+    def _made_of(self, sums: Sequence[Tensor], *, whole: bool) -> ConfusionMatrix:
         """A matrix like this one, of other sums."""
         tn, fp, fn, tp, *counts = sums
         times = 0 if self._unbalanced is None else self._unbalanced.times
-        return matrix_of((tn, fp, fn, tp), (counts[0], counts[1]) if counts else None, times)
+        made = matrix_of((tn, fp, fn, tp), (counts[0], counts[1]) if counts else None, times)
+        return replace(made, _whole=whole)
 
     def normalized(self, by: Literal["true", "pred", "all"]) -> ConfusionMatrix:
         """Divide by the number of samples of the same truth, of the same prediction, or of all.

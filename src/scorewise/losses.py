@@ -274,7 +274,7 @@ class ScoreLoss(SummedLoss):
             >>> tangent.value, logits.grad
             (tensor(-0.7609, dtype=torch.float64), tensor([ 0.0181,  0.0404, -0.0551, -0.0126]))
         """
-        return self._linear(self._sums_in(matrix))
+        return self._linear_at(matrix, self._sums_in(matrix))
 
     def _sums_in(self, matrix: ConfusionMatrix) -> Sums:
         """The sums that a matrix was made of."""
@@ -373,21 +373,22 @@ class CombinedLoss(SummedLoss):
 
     def forward(self, *args: Any, **kwargs: Any) -> Tensor:
         """The weighted sum of the losses, each called with these arguments."""
-        terms = [beta * loss(*args, **kwargs) for beta, loss in zip(self.betas, self.losses, strict=True)]
-        for term, loss in zip(terms, self.losses, strict=True):
-            if term.dim():
+        return self._combined([loss(*args, **kwargs) for loss in self.losses])
+
+    def _combined(self, values: Sequence[Tensor]) -> Tensor:
+        for value, loss in zip(values, self.losses, strict=True):
+            if value.dim():
                 raise ValueError(
                     f"CombinedLoss: every loss must return a scalar, but {type(loss).__name__} returned "
-                    f"{term.numel()} numbers. Give it a reduction, or an average."
+                    f"{value.numel()} numbers. Give it a reduction, or an average."
                 )
-        return torch.stack(terms).sum()
+        return torch.stack([beta * value for beta, value in zip(self.betas, values, strict=True)]).sum()
 
     def _sums(self, *args: Any, **kwargs: Any) -> Sums:
         return tuple(term for loss in self._summed() for term in loss._sums(*args, **kwargs))
 
     def _of(self, sums: Sums) -> Tensor:
-        terms = [beta * loss._of(own) for beta, (loss, own) in zip(self.betas, self._split(sums), strict=True)]
-        return torch.stack(terms).sum()
+        return self._combined([loss._of(own) for loss, own in self._split(sums)])
 
     def _shared(self, sums: Sums) -> Sums:
         return tuple(term for loss, own in self._split(sums) for term in loss._shared(own))
@@ -400,7 +401,7 @@ class CombinedLoss(SummedLoss):
         for loss in self.losses:
             if not isinstance(loss, SummedLoss):
                 raise TypeError(
-                    f"CombinedLoss: {type(loss).__name__} is no loss of this package, and cannot be had from sums over "
+                    f"CombinedLoss: {type(loss).__name__} is no function of a matrix, and cannot be had from sums over "
                     'micro-batches. Cross entropy is ScoreLoss("cost", weight=weights.CrossEntropy()).'
                 )
         return [loss for loss in self.losses if isinstance(loss, SummedLoss)]

@@ -111,7 +111,7 @@ class SimplexLoss(SummedLoss):
 
     def linearize(self, matrix: MulticlassMatrix) -> LinearizedLoss:
         """The loss whose gradients of micro-batches add up to the whole batch's; see `ScoreLoss.linearize`."""
-        return self._linear(self._sums_in(matrix))
+        return self._linear_at(matrix, self._sums_in(matrix))
 
     def _sums_in(self, matrix: MulticlassMatrix) -> Sums:
         if not isinstance(matrix, MulticlassMatrix):
@@ -225,7 +225,7 @@ class OneVsRestLoss(SummedLoss):
 
     def linearize(self, matrix: ConfusionMatrix) -> LinearizedLoss:
         """The loss whose gradients of micro-batches add up to the whole batch's; see `ScoreLoss.linearize`."""
-        return self._linear(self.loss._sums_in(matrix))
+        return self._linear_at(matrix, self.loss._sums_in(matrix))
 
     def matrix(
         self,

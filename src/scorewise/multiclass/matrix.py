@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import torch
@@ -28,6 +28,7 @@ class MulticlassMatrix:
     """
 
     cells: Tensor
+    _whole: bool = field(default=False, kw_only=True, repr=False)  # whether it is summed over processes already
 
     def __post_init__(self) -> None:
         cells = as_tensor(self.cells, "cells")
@@ -75,15 +76,15 @@ class MulticlassMatrix:
             return NotImplemented
         if self.cells.shape != other.cells.shape:
             raise ValueError(f"matrices of {self.cells.shape[0]} and {other.cells.shape[0]} classes cannot be added.")
-        return MulticlassMatrix(self.cells + other.cells)
+        return self._made_of([self.cells + other.cells], whole=self._whole or other._whole)
 
     def _sums(self) -> tuple[Tensor, ...]:
         """The sums over samples that it is made of."""
         return (self.cells,)
 
-    def _made_of(self, sums: Sequence[Tensor]) -> MulticlassMatrix:
+    def _made_of(self, sums: Sequence[Tensor], *, whole: bool) -> MulticlassMatrix:
         """A matrix like this one, of other sums."""
-        return MulticlassMatrix(sums[0])
+        return MulticlassMatrix(sums[0], _whole=whole)
 
     def __radd__(self, other: object) -> MulticlassMatrix:
         # sum() starts from 0

@@ -22,8 +22,10 @@ if TYPE_CHECKING:
 class Matrix(Protocol):
     """A matrix that is made of sums over samples."""
 
+    @property
+    def _whole(self) -> bool: ...
     def _sums(self) -> tuple[Tensor, ...]: ...
-    def _made_of(self: M, sums: Sequence[Tensor]) -> M: ...
+    def _made_of(self: M, sums: Sequence[Tensor], *, whole: bool) -> M: ...
 
 
 M = TypeVar("M", bound=Matrix)
@@ -67,6 +69,8 @@ def shared(sums: Sequence[Tensor], sync: Sync) -> tuple[Tensor, ...]:
 def summed(matrix: M, *, sync: Sync = True) -> M:
     """A matrix summed over processes, each of which has one of its own samples and calls this.
 
+    A process without samples passes the matrix of an empty batch, which has as many cells and counts as the others'.
+
     Args:
         matrix: A `ConfusionMatrix` or `MulticlassMatrix`.
         sync: True for all processes, or a process group. Where torch.distributed is not initialised nothing is done.
@@ -77,7 +81,17 @@ def summed(matrix: M, *, sync: Sync = True) -> M:
         ConfusionMatrix(tn=5, fp=1, fn=0, tp=2)
     """
     check_sync(sync)
-    return matrix._made_of(shared(matrix._sums(), sync))
+    check_own(matrix)
+    return matrix._made_of(shared(matrix._sums(), sync), whole=sync is not False)
+
+
+def check_own(matrix: Matrix) -> None:
+    """Raise a ValueError if a matrix is summed over processes already: all samples would count several times."""
+    if matrix._whole:
+        raise ValueError(
+            "the matrix is summed over processes already. Pass that of this process's own samples, loss.matrix(…) or a "
+            "sum of such."
+        )
 
 
 def gathered(batch: Batch, plan: Plan, sync: Sync) -> tuple[Batch, Plan]:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from scorewise.parallel.sums import SummedLoss, Sums, check_alike
+from scorewise.parallel.sums import LinearizedLoss, SummedLoss, Sums, check_alike
 
 
 def accumulate(
@@ -35,7 +36,8 @@ def accumulate(
         loss: A `ScoreLoss` (not exact), `SimplexLoss`, `OneVsRestLoss`, or a `CombinedLoss` of such. With ``sync`` the
             whole batch is that of all processes, which may have different numbers of micro-batches, but at least one,
             and if it is empty.
-        model: The model, also within DistributedDataParallel: then gradients are put together with the last one.
+        model: The model, also within DistributedDataParallel: then gradients are put together with the last one. Where
+            processes talk in every forward pass (FSDP, SyncBatchNorm) they need equally many micro-batches.
         micro_batches: (inputs, targets) or (inputs, targets, keyword arguments of the loss), as a sequence that can be
             read twice, or any iterable, which is kept in a list. With a weight that looks around in time, a micro-batch
             needs its context, samples with mask False: `scorewise.series.ChronologicalBatchSampler` brings it.
@@ -56,55 +58,92 @@ def accumulate(
         >>> bool(torch.allclose(model.weight.grad, whole, atol=1e-6))
         True
     """
+    parts = micro_batches if isinstance(micro_batches, Sequence) else list(micro_batches)
+    first = first_pass(loss, model, parts, forward=forward)
+    if no_sync is None:
+        ddp = _ddp_in(model)
+        no_sync = contextlib.nullcontext if ddp is None else ddp.no_sync
+    for k in range(len(parts)):
+        with contextlib.nullcontext() if k == len(parts) - 1 else no_sync():
+            first.again(k)
+            inputs, targets, rest = _read(parts[k])
+            value = first.tangent((forward or _call)(model, inputs), targets, **rest).sum()
+            if backward is None:
+                value.backward()
+            else:
+                backward(value)
+    return first.tangent.value
+
+
+@dataclass(frozen=True)
+class FirstPass:
+    """What the second pass needs: the loss's ``tangent`` at the whole batch, and the noise that the first one saw."""
+
+    tangent: LinearizedLoss
+    _states: Sequence[_RandomState]
+
+    def again(self, k: int) -> None:
+        """Put the states of PyTorch's random generators back to what they were before micro-batch ``k``."""
+        self._states[k].restore()
+
+
+def first_pass(
+    loss: SummedLoss,
+    model: nn.Module,
+    micro_batches: Sequence[Sequence[Any]],
+    *,
+    forward: Callable[[Any, Any], Tensor] | None = None,
+) -> FirstPass:
+    """The first half of `accumulate`, for engines that run backward passes themselves.
+
+    They call, for each micro-batch k, ``first.again(k)``, and then the backward pass of
+    ``first.tangent(model(inputs), targets, …)``. The model must be in the same mode in both passes.
+
+    Args:
+        loss: As for `accumulate`, and so are the others.
+        model: The model.
+        micro_batches: All micro-batches of a step.
+        forward: How to get logits from the model and the inputs.
+    """
     if not isinstance(loss, SummedLoss):
         raise TypeError(
-            f"accumulate: expected a loss of this package, which knows a batch by its matrix; saw "
-            f"{type(loss).__name__}. Losses that are sums over samples need no second pass."
+            f"accumulate: expected a loss that is a function of a matrix (ScoreLoss, SimplexLoss, OneVsRestLoss, or a "
+            f"CombinedLoss of such), saw {type(loss).__name__}."
         )
     if not isinstance(model, nn.Module):
         raise TypeError(
             f"accumulate: model must be a torch.nn.Module, saw {type(model).__name__}. If it is to be called otherwise "
             "than model(inputs), pass forward=."
         )
-    parts = micro_batches if isinstance(micro_batches, Sequence) else list(micro_batches)
-    if not len(parts):
+    if not len(micro_batches):
         raise ValueError("accumulate: there are no micro-batches. A process without samples passes an empty one.")
-    if no_sync is None:
-        no_sync = model.no_sync if isinstance(model, _DDP) else contextlib.nullcontext
-    run = forward or _call
-    alone: nn.Module = model
-    if isinstance(model, _DDP):
-        # Without its wrapper, which would talk to other processes in each pass. What it would tell them before the
-        # second, its buffers, they must have in the first; there is no public way to ask for it.
-        alone = model.module
-        if model.will_sync_module_buffers():
-            model._sync_buffers()
+    ddp = _ddp_in(model)
+    if ddp is not None and ddp.will_sync_module_buffers():
+        # What it would do before the second pass, the first one needs too; there is no public way to ask for it.
+        ddp._sync_buffers()
+    # Without its wrapper, which would talk to other processes.
+    alone = model.module if isinstance(model, _DDP) else model
     states = []
     whole: Sums | None = None
-    with torch.no_grad(), _put_back(alone):
-        for part in parts:
-            inputs, targets, rest = _read(part)
-            states.append(_RandomState(alone))
-            sums = loss._sums(run(alone, inputs), targets, **rest)
+    with torch.no_grad(), _put_back(model):
+        for k in range(len(micro_batches)):
+            states.append(_RandomState(model))
+            inputs, targets, rest = _read(micro_batches[k])
+            sums = loss._sums((forward or _call)(alone, inputs), targets, **rest)
             if whole is not None:
                 check_alike(sums, whole)
                 sums = tuple(a + b for a, b in zip(whole, sums, strict=True))
             whole = sums
     assert whole is not None  # noqa: S101  # there is a micro-batch; for the type checker
-    tangent = loss._linear(whole)
-    for k, (part, state) in enumerate(zip(parts, states, strict=True), start=1):
-        inputs, targets, rest = _read(part)
-        with contextlib.nullcontext() if k == len(parts) else no_sync():
-            state.restore()
-            value = tangent(run(model, inputs), targets, **rest)
-            if backward is None:
-                value.sum().backward()
-            else:
-                backward(value.sum())
-    return tangent.value
+    return FirstPass(loss._linear(whole), states)
 
 
 _DDP = nn.parallel.DistributedDataParallel
+
+
+def _ddp_in(model: nn.Module) -> nn.parallel.DistributedDataParallel | None:
+    """Also within a compiled model, or an engine's wrapper."""
+    return next((module for module in model.modules() if isinstance(module, _DDP)), None)
 
 
 def _call(model: Any, inputs: Any) -> Tensor:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import copy
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
 
-from scorewise.parallel.processes import shared
+from scorewise.parallel.processes import Matrix, check_own, shared
 
 if TYPE_CHECKING:
+    from typing import Self
+
     from scorewise.parallel.processes import Sync
 
 Sums = tuple[Tensor, ...]
@@ -46,6 +49,27 @@ class SummedLoss(nn.Module, ABC):
     def _loss(self, logits: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         """The loss of a batch, with all that other processes have."""
         return as_loss(self._of(self._shared(self._sums(logits, *args, **kwargs))), logits)
+
+    def _linear_at(self, matrix: Matrix, sums: Sums) -> LinearizedLoss:
+        """Linearized at a matrix, which is made of those sums."""
+        if self.sync is not False:
+            check_own(matrix)
+        return self._linear(sums)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        # A process group is nothing of the loss's own.
+        memo[id(self.sync)] = self.sync
+        twin = memo[id(self)] = type(self).__new__(type(self))
+        twin.__dict__.update(copy.deepcopy(self.__dict__, memo))
+        return twin
+
+    def __getstate__(self) -> dict[str, Any]:
+        if not isinstance(self.sync, bool):
+            raise TypeError(
+                "a loss with a process group cannot be pickled, as groups belong to running processes. Pickle it with "
+                "loss.sync = True, and set the group where it is loaded."
+            )
+        return dict(self.__dict__)
 
     def _linear(self, sums: Sums) -> LinearizedLoss:
         """Linearized at all that processes have, given the sums of this one."""

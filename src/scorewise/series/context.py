@@ -63,7 +63,9 @@ class WithContext(Dataset[Any]):
     """A dataset whose samples come with what a loss must know of them: mask, groups and times.
 
     A sample (x, y) becomes (x, y, {"mask": …, "groups": …, "times": …}); a dictionary gets these three keys; anything
-    else becomes (sample, {…}). The default collation of a DataLoader makes tensors of them.
+    else becomes (sample, {…}). The default collation of a DataLoader makes tensors of them. What else a loss must know
+    of a sample can be there already: (x, y, {"mask": known, "sample_weight": …}) gets the other keys, and counts where
+    it is known and no context.
 
     Args:
         dataset: A map-style dataset; its ``__getitems__`` is used where it has one.
@@ -108,10 +110,16 @@ _KEYS = ("mask", "groups", "times")
 
 def _joined(sample: Any, where: dict[str, Any]) -> Any:
     if isinstance(sample, Mapping):
-        if taken := [key for key in _KEYS if key in sample]:
-            raise ValueError(f"WithContext adds mask, groups and times to a sample, but {taken[0]!r} is there already.")
-        return {**sample, **where}
-    return (*sample, where) if isinstance(sample, tuple | list) else (sample, where)
+        if taken := [key for key in ("groups", "times") if key in sample]:
+            raise ValueError(
+                f"WithContext adds mask, groups and times to a sample, but {taken[0]!r} is there already. The sampler "
+                "knows them: leave it out."
+            )
+        return {**sample, **where, "mask": sample.get("mask", True) & where["mask"]}
+    if isinstance(sample, tuple | list):
+        *first, last = sample or (None,)
+        return (*first, _joined(last, where)) if isinstance(last, Mapping) else (*sample, where)
+    return (sample, where)
 
 
 def _no_batch(index: object) -> TypeError:

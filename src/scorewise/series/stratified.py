@@ -21,7 +21,9 @@ class StratifiedBatchSampler(EpochSampler[list[int]]):
     at least once in an epoch, over all processes, and each batch has, up to one, the same number of each class. With
     several labels a sample is dealt out by the rarest label that it is positive for, and then a batch that lacks a
     positive of some label gets one. Where a class is too rare to be in every batch, its samples are repeated, as evenly
-    as can be, and a warning says how often. For series use `ChronologicalBatchSampler`.
+    as can be, and a warning says how often. (Each label that may be too rare has a place kept for it in every batch, so
+    that batches are smaller than they could be where rare labels occur together.) For series use
+    `ChronologicalBatchSampler`.
 
     Where nothing is repeated, steps are the same for any number of processes with the same global batch.
 
