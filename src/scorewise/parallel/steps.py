@@ -80,11 +80,11 @@ class FirstPass:
     """What the second pass needs: the loss's ``tangent`` at the whole batch, and the noise that the first one saw."""
 
     tangent: LinearizedLoss
-    _states: Sequence[_RandomState]
+    _noise: _Noise
 
     def again(self, k: int) -> None:
         """Put the states of PyTorch's random generators back to what they were before micro-batch ``k``."""
-        self._states[k].restore()
+        self._noise.restore(k)
 
 
 def first_pass(
@@ -123,11 +123,11 @@ def first_pass(
         ddp._sync_buffers()
     # Without its wrapper, which would talk to other processes.
     alone = model.module if isinstance(model, _DDP) else model
-    states = []
+    noise = _Noise(model, len(micro_batches))
     whole: Sums | None = None
     with torch.no_grad(), _put_back(model):
         for k in range(len(micro_batches)):
-            states.append(_RandomState(model))
+            noise.keep(k)
             inputs, targets, rest = _read(micro_batches[k])
             sums = loss._sums((forward or _call)(alone, inputs), targets, **rest)
             if whole is not None:
@@ -135,7 +135,7 @@ def first_pass(
                 sums = tuple(a + b for a, b in zip(whole, sums, strict=True))
             whole = sums
     assert whole is not None  # noqa: S101  # there is a micro-batch; for the type checker
-    return FirstPass(loss._linear(whole), states)
+    return FirstPass(loss._linear(whole), noise)
 
 
 _DDP = nn.parallel.DistributedDataParallel
@@ -163,21 +163,23 @@ def _read(part: Any) -> tuple[Any, Any, dict[str, Any]]:
     )
 
 
-class _RandomState:
-    """The states of PyTorch's random generators, on the CPU and wherever a model is."""
+class _Noise:
+    """The states of PyTorch's random generators before each micro-batch, on the CPU and wherever a model is."""
 
-    def __init__(self, model: nn.Module) -> None:
-        devices = {tensor.device for tensors in (model.parameters(), model.buffers()) for tensor in tensors}
-        self.cpu = torch.get_rng_state()
-        self.others = {
-            device: torch.get_device_module(device).get_rng_state(device)
-            for device in devices
-            if device.type not in {"cpu", "meta"}
-        }
+    def __init__(self, model: nn.Module, micro_batches: int) -> None:
+        tensors = (tensor for tensors in (model.parameters(), model.buffers()) for tensor in tensors)
+        self.devices = {tensor.device for tensor in tensors if tensor.device.type not in {"cpu", "meta"}}
+        # In one piece: many small ones, which stay, would keep the large ones between them from being used again.
+        self.cpu = torch.get_rng_state().repeat(micro_batches, 1)
+        self.others: list[dict[torch.device, Tensor]] = [{} for _ in range(micro_batches)]
 
-    def restore(self) -> None:
-        torch.set_rng_state(self.cpu)
-        for device, state in self.others.items():
+    def keep(self, k: int) -> None:
+        self.cpu[k] = torch.get_rng_state()
+        self.others[k] = {device: torch.get_device_module(device).get_rng_state(device) for device in self.devices}
+
+    def restore(self, k: int) -> None:
+        torch.set_rng_state(self.cpu[k].clone())  # of a view with an offset PyTorch 2.13 dies
+        for device, state in self.others[k].items():
             torch.get_device_module(device).set_rng_state(state, device)
 
 
