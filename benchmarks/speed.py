@@ -155,7 +155,7 @@ def _training(kept: dict[str, Rows]) -> list[str]:
     lines = ["### A training step\n", "Three layers of 128, AdamW, losses validated:\n", *_table(kept["training"]), ""]
     if "largest" in kept:
         budget = kept["largest"][0]["budget_mib"]
-        lines.append(f"The largest batch that fits into {budget:,} MiB together with a step; accumulated, over ")
+        lines.append(f"The largest batch that fits into {budget:,} MiB together with a step; accumulated, over")
         lines.append(f"micro-batches of {training.MICRO:,}:\n")
         lines.append("| | samples | times as many |\n|---|---:|---:|")
         lines += [f"| {row['what']} | {row['n']:,} | {row['ratio']:.1f} |" for row in kept["largest"]]
