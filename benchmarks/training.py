@@ -90,9 +90,9 @@ def largest(budget: int) -> Rows:
     """The largest batch whose step, with the batch itself, fits into so many bytes; found by trying."""
     found: Rows = []
     for what in ("binary cross entropy", "tss", "tss, accumulated"):
-        n, fits, used = budget >> 16, 0, 0
+        n, fits, used = budget >> 13, 0, 0
         for _ in range(8):
-            peak = _peak(what, n)
+            peak = max(_peak(what, n), 64 * n)  # a small batch may fit into what is left of others
             if peak <= budget and n > fits:
                 fits, used = n, peak
             if 0.97 * budget < peak <= budget:

@@ -3,12 +3,15 @@
 import copy
 import functools
 import pickle
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import pytest
 import torch
 from torch import distributed, nn
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
 from torch.nn.parallel import DistributedDataParallel
 
 import scorewise as sw
@@ -783,6 +786,33 @@ def accumulated_within_a_wrapper(rank, world):
 def test_accumulated_within_a_wrapper(ranks):
     for one, bare in zip(results(ranks["accumulated_within_a_wrapper"]), results(ranks["accumulated"]), strict=True):
         close(one, bare["hss, max * frequency"])
+
+
+@in_processes
+def fully_sharded(rank, world):
+    problem = PROBLEMS["hss, max * frequency"]
+    parts, loss = cut(problem, rank, world), problem.loss(True)
+    # in all processes as many micro-batches as in the one that has most: they talk in every forward pass
+    parts += [problem.batch(torch.arange(0))] * (5 - len(parts))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # PyTorch's own, about what its sharding does with CPUs
+        model = fully_shard(problem.model(), mesh=init_device_mesh("cpu", (world,)))
+        x, y, rest = problem.share(rank, world)
+        found = [loss(problem.logits(model, x), y, **rest).detach()]
+        loss(problem.logits(model, x), y, **rest).backward()
+        whole = [p.grad.full_tensor().clone() for p in model.parameters()]
+        model.zero_grad()
+        found.append(sw.parallel.accumulate(loss, model, parts, forward=problem.logits))
+        return found, whole, [p.grad.full_tensor() for p in model.parameters()]
+
+
+def test_fully_sharded_models(ranks):
+    found = results(ranks["fully_sharded"])
+    value, whole = alone(PROBLEMS["hss, max * frequency"], len(found))
+    for values, at_once, accumulated in found:
+        close(values, [value, value])
+        close(at_once, whole)
+        close(accumulated, whole)
 
 
 @in_processes
