@@ -1,4 +1,4 @@
-"""Labels with a prior, a weight or a score of their own: which of them can be worked on together."""
+"""Labels with a prior, a weight or a score of their own: which can be worked on together, and how good they all are."""
 
 from __future__ import annotations
 
@@ -9,8 +9,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from scorewise import scores
+from scorewise._averages import Average, averaged, check_average
 from scorewise._inputs import Batch
 from scorewise._values import shape_of
+from scorewise.weights.base import Pair
 
 Options = tuple[Any, ...]
 """Things that labels have: a tuple for each label where they differ, else the thing itself."""
@@ -117,3 +120,67 @@ def _picked(batch: Batch, pick: Callable[[Tensor], Tensor]) -> Batch:
         silent=of(batch.silent),
         costs=costs,
     )
+
+
+class LabelScores:
+    """A score, or one for each label, and how the scores of labels become one number.
+
+    Args:
+        score: What users pass: a name or a `Score`, or a list of one for each label.
+        average: How the scores of labels become one.
+
+    Attributes:
+        score: The score, or a tuple of them.
+        average: As it was passed.
+        upward: Whether of any score more is better.
+    """
+
+    def __init__(self, score: object, average: Average) -> None:
+        check_average(average)
+        self.score: scores.Score | tuple[scores.Score, ...] = one_or_each(score, scores.get, "score")
+        self.average = average
+        each = self.score if isinstance(self.score, tuple) else (self.score,)
+        self.upward = any(one.greater_is_better for one in each)
+        if callable(average) and len({one.greater_is_better for one in each}) > 1:
+            raise ValueError(
+                f"average is a function, but of some of the scores {[one.name for one in each]} more is better and of "
+                "others less. Negate some of them: -scores.error_rate."
+            )
+        if average == "micro" and isinstance(self.score, tuple):
+            raise ValueError("average='micro' is one score of the sum of all labels' matrices; saw a list of scores.")
+        self._groups = group(score=self.score)
+
+    def goodness(self, cells: Sequence[Tensor], counts: Pair | None) -> Tensor:
+        """How good TN, FP, FN, TP are, greater is better: one number, or without an average one for each label.
+
+        Args:
+            cells: As they are scored, each a number or (labels,).
+            counts: How many negatives and positives count, which weighted averages of labels need.
+        """
+        if cells[0].dim() and self.average == "micro":
+            cells = [cell.sum(0) for cell in cells]
+        score = self.score
+        if isinstance(score, scores.Score):
+            return self.one_number(goodness_of(score, score.function(*cells)), counts)
+
+        def work(which: tuple[int, ...], own: Options) -> tuple[Tensor]:
+            some = cells if len(which) == len(score) else [torch.stack([cell[j] for j in which]) for cell in cells]
+            return (goodness_of(own[0], own[0].function(*some)),)
+
+        assert self._groups is not None  # noqa: S101  # there are several scores; for the type checker
+        (each,) = joined(self._groups, work)
+        return self.one_number(each, counts)
+
+    def one_number(self, goodness: Tensor, counts: Pair | None) -> Tensor:
+        """How good it is, of the labels' goodness and their class counts, which only weighted averages need."""
+        if not goodness.dim():
+            return goodness
+        positives = goodness if counts is None else counts[1].detach()
+        return averaged(goodness, self.average, positives, greater_is_better=self.upward)
+
+
+def goodness_of(score: scores.Score, value: Any) -> Tensor:
+    """What a score's function returned, negated if less is better."""
+    if not isinstance(value, Tensor):
+        raise TypeError(f"the score {score.name} must return a tensor, saw {type(value).__name__}.")
+    return value if score.greater_is_better else -value

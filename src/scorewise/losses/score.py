@@ -1,20 +1,18 @@
-"""Losses: minus a score of the expected confusion matrix, or minus the expected score."""
+"""Minus a score of the expected confusion matrix, or minus the expected score."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from scorewise import scores
-from scorewise._averages import Average, averaged, check_average
+from scorewise._averages import Average
 from scorewise._cells import balance_of, balanced, class_counts, expected_sums, plan_for
 from scorewise._inputs import Batch, check_now, extremes, limits, prepare
-from scorewise._labels import group, joined, one_or_each, over_labels
-from scorewise._values import is_number, number
+from scorewise._labels import LabelScores, goodness_of, group, one_or_each, over_labels
 from scorewise._watch import Watch
 from scorewise.confusion import ConfusionMatrix, matrix_of
 from scorewise.curves.exact import expected_score_under
@@ -23,7 +21,7 @@ from scorewise.parallel.processes import check_sync, gathered
 from scorewise.parallel.sums import LinearizedLoss, SummedLoss, Sums, as_loss
 from scorewise.priors import ThresholdPrior, as_prior
 from scorewise.weights import Weight
-from scorewise.weights.base import Pair, as_weight, looks_around
+from scorewise.weights.base import as_weight, looks_around
 from scorewise.weights.samplewise import check_diagonal
 
 if TYPE_CHECKING:
@@ -96,9 +94,9 @@ class ScoreLoss(SummedLoss):
         for name, value in (("from_logits", from_logits), ("exact", exact), ("validate", validate)):
             if not isinstance(value, bool):
                 raise TypeError(f"ScoreLoss: {name} must be True or False, saw {value!r}.")
-        check_average(average)
         check_sync(sync)
-        self.score: scores.Score | tuple[scores.Score, ...] = one_or_each(score, scores.get, "score")
+        self._scores = LabelScores(score, average)
+        self.score = self._scores.score
         self.prior: ThresholdPrior | tuple[ThresholdPrior, ...] = one_or_each(prior, as_prior, "prior")
         self.weight: Weight | tuple[Weight | None, ...] | None = one_or_each(weight, as_weight, "weight")
         self.from_logits = from_logits
@@ -108,7 +106,6 @@ class ScoreLoss(SummedLoss):
         self.validate = validate
         self._groups = group(score=self.score, prior=self.prior, weight=self.weight)
         self._matrix_groups = group(prior=self.prior, weight=self.weight)
-        self._score_groups = group(score=self.score)
         self._balance = balance_of(self.weight)
         self._counts = self._balance != 0 or average == "weighted"
         kinds = (
@@ -120,16 +117,6 @@ class ScoreLoss(SummedLoss):
                 its_weight._ready(its_prior)
             if exact:
                 check_weight(its_weight, one)
-        directions = {one.greater_is_better for one in (self.score if isinstance(self.score, tuple) else (self.score,))}
-        if callable(average) and len(directions) > 1:
-            names = [one.name for one in self.score] if isinstance(self.score, tuple) else []
-            raise ValueError(
-                f"average is a function, but of some of the scores {names} more is better and of others less. Negate "
-                "some of them: -scores.error_rate."
-            )
-        self._upward = True in directions
-        if average == "micro" and isinstance(self.score, tuple):
-            raise ValueError("average='micro' is one score of the sum of all labels' matrices; saw a list of scores.")
         if average == "micro" and exact:
             raise ValueError(
                 "average='micro' adds the matrices of labels that have a threshold each, so that there is no order of "
@@ -171,7 +158,7 @@ class ScoreLoss(SummedLoss):
 
         def work(batch: Batch, score: scores.Score, prior: ThresholdPrior, weight: Weight | None) -> tuple[Tensor]:
             everyone, plan = gathered(batch, plan_for(batch, weight), self.sync)
-            return (_goodness(score, expected_score_under(everyone, score, prior, plan)),)
+            return (goodness_of(score, expected_score_under(everyone, score, prior, plan)),)
 
         batch = self._batch(logits, targets, **rest)
         (goodness,) = over_labels(batch, self._groups, (self.score, self.prior, self.weight), work)
@@ -179,7 +166,7 @@ class ScoreLoss(SummedLoss):
         if goodness.dim() and self.average == "weighted":
             negatives, positives = self._shared(class_counts(batch))
             counts = negatives, positives
-        return as_loss(-self._one_number(goodness, counts), logits)
+        return as_loss(-self._scores.one_number(goodness, counts), logits)
 
     def _sums(self, logits: Tensor, targets: Tensor, **rest: Any) -> Sums:
         if self.exact:
@@ -201,26 +188,7 @@ class ScoreLoss(SummedLoss):
         tn, fp, fn, tp, *rest = sums
         counts = (rest[0], rest[1]) if rest else None
         cells = balanced((tn, fp, fn, tp), counts, self._balance) if counts and self._balance else (tn, fp, fn, tp)
-        if tn.dim() and self.average == "micro":
-            cells = cells[0].sum(0), cells[1].sum(0), cells[2].sum(0), cells[3].sum(0)
-        score = self.score
-        if isinstance(score, scores.Score):
-            return -self._one_number(_goodness(score, score.function(*cells)), counts)
-
-        def work(which: tuple[int, ...], own: Any) -> tuple[Tensor]:
-            some = cells if len(which) == len(tn) else [torch.stack([cell[j] for j in which]) for cell in cells]
-            return (_goodness(own[0], own[0].function(*some)),)
-
-        assert self._score_groups is not None  # noqa: S101  # there are several scores; for the type checker
-        (goodness,) = joined(self._score_groups, work)
-        return -self._one_number(goodness, counts)
-
-    def _one_number(self, goodness: Tensor, counts: Pair | None) -> Tensor:
-        """How good it is, of the labels' goodness and their class counts, which only weighted averages need."""
-        if not goodness.dim():
-            return goodness
-        positives = goodness if counts is None else counts[1].detach()
-        return averaged(goodness, self.average, positives, greater_is_better=self._upward)
+        return -self._scores.goodness(cells, counts)
 
     def matrix(
         self,
@@ -323,111 +291,3 @@ class ScoreLoss(SummedLoss):
         score = repr([one.name for one in self.score] if isinstance(self.score, tuple) else self.score.name)
         sync = f", sync={self.sync}" if self.sync else ""
         return f"{score}, prior={self.prior}{weight}, from_logits={self.from_logits}{exact}{average}{sync}"
-
-
-def _goodness(score: scores.Score, value: Any) -> Tensor:
-    if not isinstance(value, Tensor):
-        raise TypeError(f"the score {score.name} must return a tensor, saw {type(value).__name__}.")
-    return value if score.greater_is_better else -value
-
-
-class CombinedLoss(SummedLoss):
-    r"""A convex combination of losses, for more than one objective: :math:`\sum_k \beta_k \ell_k`.
-
-    Args:
-        losses: Pairs (beta, loss); each beta at least 0, their sum 1.
-
-    Every loss is called with the same arguments. Over processes and micro-batches it is what its losses are; those that
-    are none of this package can be had from a whole batch only (cross entropy is
-    ``ScoreLoss("cost", weight=weights.CrossEntropy())``).
-
-    Example:
-        >>> loss = CombinedLoss([(0.7, ScoreLoss("tss")), (0.3, ScoreLoss("f1"))])
-        >>> loss(torch.tensor([-2.0, 0.5, 3.0]), torch.tensor([0, 1, 1]))
-        tensor(-0.7236)
-    """
-
-    def __init__(self, losses: Sequence[tuple[float, nn.Module]]) -> None:
-        super().__init__()
-        if not isinstance(losses, Iterable) or isinstance(losses, str | Mapping):
-            seen = type(losses).__name__
-            raise TypeError(f"CombinedLoss: expected a list of pairs (beta, loss), saw {seen}.")
-        betas, parts = [], []
-        for pair in losses:
-            try:
-                beta, loss = pair
-            except (TypeError, ValueError) as error:
-                raise TypeError(f"CombinedLoss: expected pairs (beta, loss), saw {pair!r}.") from error
-            if not is_number(beta) or not isinstance(loss, nn.Module):
-                seen = f"({type(beta).__name__}, {type(loss).__name__})"
-                raise TypeError(f"CombinedLoss: expected pairs (number, loss module), saw {seen}.")
-            betas.append(float(beta))
-            parts.append(loss)
-        if not all(beta >= 0 for beta in betas) or not math.isclose(sum(betas), 1.0, abs_tol=1e-6):
-            raise ValueError(
-                f"CombinedLoss: the betas must be at least 0 and sum to 1, saw {betas} with the sum "
-                f"{number(sum(betas))}."
-            )
-        self.betas = tuple(betas)
-        self.losses = nn.ModuleList(parts)
-
-    def forward(self, *args: Any, **kwargs: Any) -> Tensor:
-        """The weighted sum of the losses, each called with these arguments."""
-        return self._combined([loss(*args, **kwargs) for loss in self.losses])
-
-    def _combined(self, values: Sequence[Tensor]) -> Tensor:
-        for value, loss in zip(values, self.losses, strict=True):
-            if value.dim():
-                raise ValueError(
-                    f"CombinedLoss: every loss must return a scalar, but {type(loss).__name__} returned "
-                    f"{value.numel()} numbers. Give it a reduction, or an average."
-                )
-        return torch.stack([beta * value for beta, value in zip(self.betas, values, strict=True)]).sum()
-
-    def _sums(self, *args: Any, **kwargs: Any) -> Sums:
-        return tuple(term for loss in self._summed() for term in loss._sums(*args, **kwargs))
-
-    def _of(self, sums: Sums) -> Tensor:
-        return self._combined([loss._of(own) for loss, own in self._split(sums)])
-
-    def _shared(self, sums: Sums) -> Sums:
-        return tuple(term for loss, own in self._split(sums) for term in loss._shared(own))
-
-    @property
-    def _width(self) -> int:
-        return sum(loss._width for loss in self._summed())
-
-    def _summed(self) -> list[SummedLoss]:
-        for loss in self.losses:
-            if not isinstance(loss, SummedLoss):
-                raise TypeError(
-                    f"CombinedLoss: {type(loss).__name__} is no function of a matrix, and cannot be had from sums over "
-                    'micro-batches. Cross entropy is ScoreLoss("cost", weight=weights.CrossEntropy()).'
-                )
-        return [loss for loss in self.losses if isinstance(loss, SummedLoss)]
-
-    def _split(self, sums: Sums) -> list[tuple[SummedLoss, Sums]]:
-        """Each loss with its own sums."""
-        parts, start = [], 0
-        for loss in self._summed():
-            parts.append((loss, sums[start : start + loss._width]))
-            start += loss._width
-        return parts
-
-    def raise_if_invalid(self) -> None:
-        """Pass the question on to the losses that can answer it; see `ScoreLoss.raise_if_invalid`."""
-        errors = []
-        for loss in self.losses:
-            ask = getattr(loss, "raise_if_invalid", None)
-            if ask is not None:
-                try:
-                    ask()
-                except ValueError as error:
-                    errors.append(error)
-        # All were asked, and so have forgotten: the losses saw the same batch, which is one error, not one for each.
-        if errors:
-            raise errors[0]
-
-    def extra_repr(self) -> str:
-        """The weights, for the module's repr."""
-        return f"betas={self.betas}"
