@@ -540,3 +540,35 @@ def test_a_running_average_comes_from_the_cpu_to_the_device():
     here(z, y)
     there.load_state_dict(here.state_dict())
     torch.testing.assert_close(there(z.cuda().neg(), y.cuda()).cpu(), here(z.neg(), y))
+
+
+# ------------------------------------------------------------------------------------- metrics and estimators
+
+
+@pytest.mark.parametrize("name", sorted(EVERY_WEIGHT))
+def test_a_metric_agrees_with_the_cpu(name):
+    pytest.importorskip("torchmetrics", reason="the extra metrics is not installed")
+    z, y = batch(n=600)
+    metrics = [
+        sw.metrics.WeightedScore("csi", 0.4, EVERY_WEIGHT[name], from_logits=True).to(d) for d in ("cuda", "cpu")
+    ]
+    for part, event in zip(z.split(250), y.split(250), strict=True):
+        metrics[0].update(part.cuda(), event.cuda())
+        metrics[1].update(part, event)
+    assert metrics[0].compute().device.type == "cuda"
+    torch.testing.assert_close(metrics[0].compute().cpu(), metrics[1].compute(), rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("weight", [None, sw.weights.Value([0.5, 0.25])], ids=["plain", "value"])
+def test_a_classifier_is_fitted_on_the_device_and_predicts_on_the_cpu(weight):
+    pytest.importorskip("tabm", reason="the extra sklearn is not installed")
+    g = torch.Generator().manual_seed(0)
+    x = torch.randn(400, 5, generator=g)
+    y = (x[:, 0] + 0.3 * torch.randn(400, generator=g) > 1).long()
+    model = sw.ScoreClassifier("csi", weight=weight, steps=60, share=0.5, random_state=0, progress=False)
+    model.fit(x.numpy(), y.numpy())
+    again = sw.ScoreClassifier("csi", weight=weight, steps=60, share=0.5, random_state=0, progress=False)
+    again.fit(x.numpy(), y.numpy())
+    assert {p.device.type for p in model.networks_[0].parameters()} == {"cpu"}
+    assert model.best_score_ > 0.5  # an alarm always has about 0.16
+    assert abs(model.best_score_ - again.best_score_) < 0.1

@@ -39,8 +39,8 @@ def timeline(groups: object, times: object, x: Tensor) -> Timeline | None:
     if groups is None and times is None:
         return None
     n = x.shape[0]
-    ids = None if groups is None else _one_each(_ids(groups, x), "groups", n)
-    ticks = None if times is None else _one_each(_whole(times, x), "times", n)
+    ids = None if groups is None else one_each(ids_of(groups, x), "groups", n)
+    ticks = None if times is None else one_each(ticks_of(times, x), "times", n)
     if ids is None:
         return Timeline(None, _steps(ticks)) if ticks is not None else None
 
@@ -76,7 +76,7 @@ def check_times(timeline: Timeline) -> None:
     )
 
 
-def _ids(groups: object, x: Tensor) -> Tensor:
+def ids_of(groups: object, x: Tensor) -> Tensor:
     named = isinstance(groups, list | tuple) and any(not isinstance(one, Real | Tensor) for one in groups)
     if named or getattr(getattr(groups, "dtype", None), "kind", "") in {"U", "S", "O", "T"} or _is_text(groups):
         return torch.as_tensor(_numbered(list(groups)), device=x.device)  # type: ignore[call-overload]  # it is iterable
@@ -108,7 +108,7 @@ def _numbered(names: list[Any]) -> list[int]:
     return [seen.setdefault(name, len(seen)) for name in names]
 
 
-def _whole(times: object, x: Tensor) -> Tensor:
+def ticks_of(times: object, x: Tensor) -> Tensor:
     kind = "" if isinstance(times, Tensor) or not hasattr(times, "__array__") else _array_kind(times)
     if kind in {"M", "O", "U"} or (
         isinstance(times, list | tuple) and times and not isinstance(times[0], Real | Tensor)
@@ -124,7 +124,7 @@ def _whole(times: object, x: Tensor) -> Tensor:
     return tensor.long()
 
 
-def _one_each(tensor: Tensor, name: str, n: int) -> Tensor:
+def one_each(tensor: Tensor, name: str, n: int) -> Tensor:
     if tensor.shape != (n,):
         raise ValueError(
             f"{name} must have one value for each of the {n} samples, shape ({n},), saw {shape_of(tensor)}."
