@@ -17,7 +17,7 @@ DEV_DONE := $(VENV)/.dev-done
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test install lint types doctest wheel coverage check bench format clean
+.PHONY: help demo test install lint types doctest wheel coverage check bench quality format clean
 
 help: ## show this list
 	@echo 'usage: make TARGET [PYTHON=python3.x]'
@@ -67,6 +67,10 @@ check: lint types test doctest wheel ## everything that must pass
 BENCH ?= --write
 bench: $(DEV_DONE) ## speed of the losses against binary cross entropy (BENCH=--quick: only that it runs)
 	$(PY) -m benchmarks.speed $(BENCH)
+
+quality: $(DEV_DONE) ## how good methods are on real sets: takes hours, and goes on where it was stopped
+	$(PIP) install --no-deps -r benchmarks/quality/requirements.txt
+	$(PY) -m benchmarks.quality
 
 format: $(DEV_DONE) ## put the code into shape
 	$(PY) -m ruff check --fix .

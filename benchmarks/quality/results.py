@@ -1,0 +1,88 @@
+"""Results on disk: one small file for each while a run lasts, one table that gathers them.
+
+The small files lie in a folder, and the table beside it: results/quality/ and results/quality.json. The table is what
+is committed; the folder tells Git to ignore what is in it. A result is known if either holds it; of two, that of the
+folder is the newer.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+FOLDER = Path(__file__).parent.parent / "results" / "quality"
+
+Key = tuple[str, str, str, int]
+Row = dict[str, Any]
+"""One result: the fields of COLUMNS. A fit that broke has an error and no scores."""
+
+COLUMNS = (
+    *("set", "score", "method", "seed"),
+    *("test", "validation", "threshold", "matrix", "weighted", "seconds", "versions", "date", "error"),
+)
+
+
+def key(row: Row) -> Key:
+    """What tells one result from another."""
+    return row["set"], row["score"], row["method"], row["seed"]
+
+
+def table(folder: Path) -> Path:
+    """The table that belongs to a folder."""
+    return folder.with_name(folder.name + ".json")
+
+
+def put(folder: Path, row: Row) -> None:
+    """Keep a result, whole or not at all."""
+    _write(folder / ("--".join(str(part) for part in key(row)) + ".json"), json.dumps(row) + "\n")
+
+
+def read(folder: Path) -> dict[Key, Row]:
+    """All results, sorted."""
+    found: dict[Key, Row] = {}
+    if table(folder).exists():
+        kept = json.loads(table(folder).read_text())
+        for values in kept["rows"]:
+            row = dict(zip(kept["columns"], values, strict=True))
+            row["versions"] = kept["versions"][row["versions"]]
+            found[key(row)] = row
+    for path in folder.glob("*.json"):
+        row = json.loads(path.read_text())
+        found[key(row)] = {name: row.get(name) for name in COLUMNS}
+    return dict(sorted(found.items()))
+
+
+def gather(folder: Path) -> None:
+    """Write the table, a line for each result; versions, which are few, stand once."""
+    rows = list(read(folder).values())
+    versions = sorted({str(row["versions"]) for row in rows})
+    lines = [
+        json.dumps([versions.index(str(row[name])) if name == "versions" else row[name] for name in COLUMNS])
+        for row in rows
+    ]
+    text = f'{{"columns": {json.dumps(COLUMNS)},\n"versions": {json.dumps(versions)},\n"rows": [\n'
+    _write(table(folder), text + ",\n".join(lines) + "\n]}\n")
+
+
+def prepare(folder: Path) -> None:
+    """Make the folder, with a note for Git that its files are not to be committed."""
+    folder.mkdir(parents=True, exist_ok=True)
+    note = folder / ".gitignore"
+    if not note.exists():
+        note.write_text("*\n")
+
+
+def _write(path: Path, text: str) -> None:
+    """Through a file beside it, renamed when it is complete: a reader sees the old or the new."""
+    beside = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        with beside.open("w") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        beside.replace(path)
+    except BaseException:
+        beside.unlink(missing_ok=True)
+        raise

