@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import statistics
+import time
 import warnings
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import torch
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.datasets import make_classification
+from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.metrics import (
     cohen_kappa_score,
     confusion_matrix_at_thresholds,
@@ -15,10 +20,11 @@ from sklearn.metrics import (
     metric_at_thresholds,
 )
 from sklearn.model_selection import TunedThresholdClassifierCV
+from sklearn.neural_network import MLPClassifier
 
 import scorewise as sw
 from benchmarks import curves
-from benchmarks.timing import take_turns
+from benchmarks.timing import Rows, take_turns
 
 
 class Given(ClassifierMixin, BaseEstimator):
@@ -89,3 +95,35 @@ def thresholds(small: int, large: int, seconds: float) -> list[dict[str, object]
             for what, m in medians.items()
         ]
     return kept
+
+
+def fits(rows: int, columns: int, times: int, **params: Any) -> Rows:
+    """Seconds to fit classifiers to a table, in turns; the first includes no imports.
+
+    Args:
+        rows: How many rows.
+        columns: How many columns.
+        times: How often each is fitted.
+        **params: Of ScoreClassifier, which has its defaults otherwise.
+    """
+    X, y = make_classification(rows, columns, weights=[0.9], random_state=0)
+    trees = HistGradientBoostingClassifier(random_state=0)
+    models = {
+        "ScoreClassifier": sw.ScoreClassifier("tss", random_state=0, progress=False, **params),
+        "MLPClassifier": MLPClassifier((128, 128), early_stopping=True, random_state=0),
+        "trees, ScoreThresholdClassifier": sw.ScoreThresholdClassifier(trees, "balanced_accuracy", random_state=0),
+        "trees, TunedThresholdClassifierCV": TunedThresholdClassifierCV(trees, random_state=0),
+    }
+    clone(models["ScoreClassifier"]).set_params(steps=2).fit(X[:200], y[:200])
+    seconds: dict[str, list[float]] = {name: [] for name in models}
+    for _ in range(times):
+        for name, model in models.items():
+            begun = time.perf_counter()
+            clone(model).fit(X, y)
+            seconds[name].append(time.perf_counter() - begun)
+    medians = {name: statistics.median(taken) for name, taken in seconds.items()}
+    base = medians["ScoreClassifier"]
+    return [
+        {"rows": rows, "columns": columns, "what": name, "seconds": round(taken, 2), "ratio": round(taken / base, 3)}
+        for name, taken in medians.items()
+    ]

@@ -38,6 +38,7 @@ The aims on a CPU: a step at most 4 × at n = 4,096 and at most 1.5 × at n = 1,
 at most 10 × at n = 1,048,576; with a value weight of 8 lags at most 10 × and 6 ×. The best threshold of n = 2,097,152
 predictions at most 2 × one `torch.sort` of them, value-weighted (T = 3) at most 3 ×. A whole training step of a network
 of three layers of 128 at n = 4,096 at most 1.25 × that of cross entropy, accumulated over micro-batches at most 2 ×.
+`ScoreClassifier` fits a table of 1,000 × 10 in at most 10 seconds, and one of 50,000 × 30 in at most 120.
 """
 MEMORY = {
     "binary cross entropy": "torch.nn.functional.binary_cross_entropy_with_logits",
@@ -109,6 +110,14 @@ def render() -> None:
             page += _classes(kept)
         if "training" in kept:
             page += _training(kept)
+        if "fits" in kept:
+            page.append("### Fits of classifiers\n\nWith defaults, 10 % positives, in seconds, one after another:\n")
+            page.append("| rows × columns | | seconds | beside ScoreClassifier |\n|---|---|---:|---:|")
+            page += [
+                f"| {row['rows']:,} × {row['columns']} | {row['what']} | {row['seconds']:.1f} | {row['ratio']:.3f} × |"
+                for row in kept["fits"]
+            ]
+            page.append("")
         if "memory" in kept:
             page.append("### Memory\n\nPeak extra memory of a step, in bytes per sample, of which the gradient is 4:\n")
             page.append("| | n | bytes per sample |\n|---|---:|---:|")
@@ -190,7 +199,12 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="a few seconds, to see that it runs")
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
     parser.add_argument("--write", action="store_true", help="keep the results and render the tables")
+    parser.add_argument("--only-fits", action="store_true", help="measure the fits of classifiers, and keep the rest")
     options = parser.parse_args()
+    if options.only_fits:
+        path = RESULTS / f"speed-{options.device}.json"
+        _keep({**json.loads(path.read_text()), "fits": _fits(quick=options.quick)}, path, write=options.write)
+        return
     where = torch.cuda.get_device_name() if options.device == "cuda" else f"{torch.get_num_threads()} threads"
     result = {"torch": torch.__version__, "python": platform.python_version(), "device": options.device, "on": where}
     result["times"], result["weights"] = [], []
@@ -233,6 +247,7 @@ def main() -> None:
         result["peers"] = peers.thresholds(256 if quick else 1024, 1 << (14 if quick else 17), 1 if quick else 10)
         for row in result["peers"]:
             print(f"  n = {row['n']:>9,} {row['what']:<50}{row['milliseconds']:>12,.2f} ms, HSS {row['hss']:.9f}")
+        result["fits"] = _fits(quick=quick)
         result["loop"] = _print(weights.loop(1))
         n = 1 << (20 if options.quick else 24)
         result["memory"] = [
@@ -241,9 +256,24 @@ def main() -> None:
         ]
         for row in result["memory"]:
             print(f"peak extra memory, n = {n:,}, {row['what']}: {row['bytes_per_sample']} bytes per sample")
-    if options.write:
-        RESULTS.mkdir(exist_ok=True)
-        path = RESULTS / f"speed-{options.device}.json"
+    _keep(result, RESULTS / f"speed-{options.device}.json", write=options.write)
+
+
+def _fits(*, quick: bool) -> Rows:
+    from benchmarks import peers  # other machines may lack scikit-learn
+
+    print("fits of classifiers")
+    found = peers.fits(300, 5, 1, steps=20) if quick else peers.fits(1000, 10, 5) + peers.fits(50_000, 30, 1)
+    for row in found:
+        print(
+            f"  {row['rows']:>7,} x {row['columns']:<4}{row['what']:<40}{row['seconds']:>9.2f} s {row['ratio']:>8.3f} x"
+        )
+    return found
+
+
+def _keep(result: dict[str, object], path: Path, *, write: bool) -> None:
+    if write:
+        path.parent.mkdir(exist_ok=True)
         path.write_text(json.dumps(result, indent=1) + "\n")
         render()
         print(f"wrote {path} and the tables of benchmarks/README.md")

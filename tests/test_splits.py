@@ -10,7 +10,7 @@ import torch
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from scorewise.estimator.splits import folds, holdout
+from scorewise.estimator.splits import around, folds, holdout
 
 
 def classes(targets, rows):
@@ -80,6 +80,23 @@ def test_folds_are_stretches_of_time_apart_from_what_is_fitted(data, gap, number
             assert (row in split.test) == (first <= times[row] <= last)  # a moment is never cut
             assert (row in split.train) == (row not in split.test and apart)
         assert len(classes(targets, split.train)) == 2
+
+
+@settings(max_examples=300)
+@given(stations(), gaps, st.booleans(), st.data())
+def test_rows_near_those_of_the_user_are_left_out(data, gap, apart, some):
+    _, groups, times = data
+    rows = range(len(times))
+    test = np.array(some.draw(st.lists(st.booleans(), min_size=len(rows), max_size=len(rows))))
+    assume(test.any())
+    split = around(test, groups=groups if apart else None, times=times, gap=gap)
+    assert split.test.tolist() == [row for row in rows if test[row]]
+    assert split.train.tolist() == [
+        row
+        for row in rows
+        if not test[row]
+        and all(abs(times[row] - times[kept]) > gap or (apart and groups[row] != groups[kept]) for kept in split.test)
+    ]
 
 
 def test_stretches_have_about_equally_many_rows():

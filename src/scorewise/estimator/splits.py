@@ -80,6 +80,23 @@ def holdout(
     raise rows.impossible(what)
 
 
+def around(test: Mask, *, groups: Indices | None, times: Indices, gap: int) -> Split:
+    """A split of the user's own: what is to be judged by is given, and rows within the gap of it are not fitted on.
+
+    Args:
+        test: True for rows to judge by.
+        groups: The series of each row, if times are places in series: then gaps are within them.
+        times: When.
+        gap: As for `holdout`.
+    """
+    # series one after another, too far apart for a gap between them
+    line = times if groups is None else times + groups * (int(times.max()) - int(times.min()) + gap + 1)
+    kept = np.unique(line[test])
+    after = np.searchsorted(kept, line).clip(max=len(kept) - 1)  # the nearest is this one, or the one before
+    off = np.minimum(np.abs(line - kept[after]), np.abs(line - kept[np.maximum(after - 1, 0)]))
+    return Split(np.flatnonzero(~test & (off > gap)), np.flatnonzero(test))
+
+
 def folds(
     targets: object,
     number: int,
