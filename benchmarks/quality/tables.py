@@ -126,13 +126,16 @@ def holm(p: Sequence[float]) -> list[float]:
     return adjusted
 
 
-def page(rows: Collection[results.Row], reference: str, methods: Sequence[str] | None = None) -> str:
+def page(
+    rows: Collection[results.Row], reference: str, methods: Sequence[str] | None = None, *, seconds: bool = True
+) -> str:
     """All tables.
 
     Args:
         rows: Results.
         reference: The method that the others are compared with; without results of it, none are.
         methods: The columns; all that there are if None.
+        seconds: Whether to tell how long fits took.
     """
     scores = grid(rows, methods)
     if not scores.values:
@@ -140,7 +143,9 @@ def page(rows: Collection[results.Row], reference: str, methods: Sequence[str] |
     lines = [_summary(scores), "", *_means(scores), ""]
     if reference in scores.methods and len(scores.methods) > 1:
         lines += [*_duels(scores, reference), ""]
-    lines += [*_pairs(scores), "", *_seconds(rows, scores.methods)]
+    lines += _pairs(scores)
+    if seconds:
+        lines += ["", *_seconds(rows, scores.methods)]
     if scores.missing:
         lines += [
             "",
@@ -233,12 +238,13 @@ def write() -> None:
     rows = results.read(results.FOLDER).values()
     first = data.quick()
     main = [row for row in rows if row["method"] in MAIN]
-    others = [row for row in rows if row["method"] not in BASELINES]
+    tried = {(row["set"], row["score"]) for row in rows if row["method"] not in MAIN}
+    others = [row for row in rows if row["method"] not in BASELINES and (row["set"], row["score"]) in tried]
     text = _PAGE.format(
         chosen=", ".join(first),
         main=page([row for row in main if row["set"] in first], "scorewise"),
         further=page([row for row in main if row["set"] not in first], "scorewise"),
-        ingredients=page(others, "scorewise"),
+        ingredients=page(others, "scorewise", seconds=False),
     )
     PAGE.write_text(text, encoding="utf-8")
 
