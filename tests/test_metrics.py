@@ -772,3 +772,13 @@ metrics.{other}
 def test_other_names_are_none():
     with pytest.raises(AttributeError, match="nothing"):
         metrics.nothing  # noqa: B018  # the asking is the test
+
+
+def test_sums_at_other_thresholds_are_not_merged():
+    metrics = [WeightedScore("tss", threshold=threshold) for threshold in (0.3, 0.3, 0.6)]
+    for metric in metrics:
+        metric.update(torch.tensor([0.2, 0.4, 0.9]), torch.tensor([0, 1, 1]))
+    metrics[0].merge_state(metrics[1])
+    assert metrics[0].matrix().tp == 4
+    with pytest.raises(ValueError, match=r"\(0.3, False\) here and \(0.6, False\) there"):
+        metrics[0].merge_state(metrics[2])

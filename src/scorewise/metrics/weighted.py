@@ -217,6 +217,13 @@ class WeightedScore(MatrixMetric[ConfusionMatrix]):
         Args:
             incoming_state: The metric, or a dictionary of its states. Where samples are kept, both have ``times``.
         """
+        if isinstance(incoming_state, WeightedScore) and not self._keeps:
+            here, there = ((one.threshold, one.from_logits) for one in (self, incoming_state))
+            if here != there:
+                raise ValueError(
+                    "sums at different thresholds cannot be merged: (threshold, from_logits) is "
+                    f"{here} here and {there} there."
+                )
         if self._keeps:
             theirs = getattr(incoming_state, "updates", None)
             if isinstance(incoming_state, dict):
