@@ -160,8 +160,7 @@ class EpochEnsemble:
             self._validate({"targets": targets, **rest})
         goodness = self._goodness(value)
         best = max([goodness, *(self._goodness(member.value) for member in self._members)])
-        # of a best one above 0 the fraction, of one below 0 as much beyond it
-        bar = best * (self.fraction if best > 0 else 2 - self.fraction)
+        bar = least(best, self.fraction)
         kept = [member for member in self._members if self._goodness(member.value) >= bar]
         before = sum(self._goodness(member.value) >= goodness for member in kept)
         if goodness >= bar and before < self.at_most:
@@ -308,3 +307,8 @@ def _same(one: Any, other: Any) -> bool:
         return type(one) is type(other) and bool(one == other)
     unknown = one.isnan() & other.isnan() if one.shape == other.shape else None
     return unknown is not None and bool(((one == other) | unknown).all())
+
+
+def least(best: float, fraction: float) -> float:
+    """What is still good enough: a fraction of the best, or, of a best below 0, no further below by that fraction."""
+    return best * (fraction if best > 0 else 2 - fraction)

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from scorewise.estimator.files import write
-from scorewise.estimator.training import Evaluation, Runner
+from scorewise.estimator.runner import Evaluation, Runner
 
 
 class Checkpoint:
@@ -39,7 +39,7 @@ class Checkpoint:
         try:
             found: dict[str, Any] = torch.load(self.path, weights_only=True)
             _ = found["mark"], found["seed"]
-        except Exception as error:
+        except Exception as error:  # whatever is in a file that is none of ours
             raise ValueError(
                 f"checkpoint: {self.path} is no checkpoint of a fit ({type(error).__name__}). Pass another path, or "
                 "remove the file."

@@ -31,10 +31,11 @@ from scorewise.estimator.persistence import load_classifier, save_classifier
 from scorewise.estimator.predictor import Predictor
 from scorewise.estimator.problems import Classes, Labels, Problem
 from scorewise.estimator.recipe import OF_TABM, Recipe, check
+from scorewise.estimator.samples import Samples, logits_of
 from scorewise.estimator.splits import holdout
 from scorewise.estimator.tables import Inputs, TableEncoder, read
 from scorewise.estimator.targets import Coding, in_order, known, own_split, places
-from scorewise.estimator.training import Samples, Trainer, logits_of
+from scorewise.estimator.training import Trainer
 from scorewise.weights import Weight
 
 Array = NDArray[Any]

@@ -11,8 +11,9 @@ import torch
 from torch import Tensor, nn
 
 from scorewise.estimator.problems import Classes, Labels, Problem
+from scorewise.estimator.runner import Runner
+from scorewise.estimator.samples import Samples, logits_of
 from scorewise.estimator.tables import Inputs
-from scorewise.estimator.training import Runner, Samples, logits_of
 
 By = Literal["mean", "vote"]
 

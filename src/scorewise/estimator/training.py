@@ -9,107 +9,25 @@ import math
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from scorewise.curves.choice import InfeasibleError
+from scorewise.ensemble import least
 from scorewise.estimator.objective import MeanCrossEntropy, class_weights
 from scorewise.estimator.problems import Classes, Context, Problem
 from scorewise.estimator.recipe import Recipe, between
-from scorewise.estimator.tables import Inputs
+from scorewise.estimator.runner import Evaluation, Runner, State
+from scorewise.estimator.samples import Samples, logits_of, members_of
 from scorewise.parallel.sums import SummedLoss
 from scorewise.priors import ThresholdPrior
 from scorewise.series import ChronologicalBatchSampler, SeriesBatch, StratifiedBatchSampler
 
-State = dict[str, Tensor]
-
-_AT_A_TIME = 8192  # rows to predict
 _RISING = 0.05  # the share of steps in which the learning rate rises
-_FEW = 3  # evaluations to rank a runner by
 _MEASURED = 5  # steps to tell how long one takes
 _LONGEST = 1.0  # norm of a gradient
-
-
-@dataclass(frozen=True, eq=False)
-class Samples:
-    """Rows, and what is known of them."""
-
-    inputs: Inputs
-    targets: Tensor
-    context: Context
-
-    def __len__(self) -> int:
-        return len(self.targets)
-
-    def _each(self, change: Callable[[Tensor], Tensor]) -> Samples:
-        context = {name: change(value) for name, value in self.context.items()}
-        return Samples(tuple(map(change, self.inputs)), change(self.targets), context)
-
-    def __getitem__(self, rows: Tensor) -> Samples:
-        return self._each(lambda values: values[rows])
-
-    def to(self, device: torch.device) -> Samples:
-        """The same on another device."""
-        # there is no float64 on mps
-        narrow = device.type == "mps"
-        return self._each(
-            lambda x: x.to(device, torch.float32) if narrow and x.dtype == torch.float64 else x.to(device)
-        )
-
-
-@dataclass(frozen=True)
-class Evaluation:
-    """How good a network was on the validation rows, at the threshold that is best for them.
-
-    Attributes:
-        share: The share of the score in the loss.
-        step: How many steps were done.
-        loss: The mean of the loss since the evaluation before.
-        value: The score on the validation rows, negated if less is better.
-        threshold: The best threshold; of labels or classes, one for each.
-        seconds: Since the beginning.
-    """
-
-    share: float
-    step: int
-    loss: float
-    value: float
-    threshold: float | list[float]
-    seconds: float
-
-
-@dataclass
-class Runner:
-    """A network in the race, trained with a share of the score."""
-
-    share: float
-    trunk: bool = False  # whether others are to branch off
-    step: int = 0
-    network: State = field(default_factory=dict)
-    optimizer: dict[str, Any] = field(default_factory=dict)
-    average: State = field(default_factory=dict)
-    noise: list[Tensor] = field(default_factory=list)
-    offset: Tensor | None = None
-    history: list[Evaluation] = field(default_factory=list)
-    kept: dict[int, tuple[State, Tensor | None]] = field(default_factory=dict)  # of good evaluations, by their steps
-
-    def best(self) -> Evaluation | None:
-        """The best evaluation, the first of several that are equally good."""
-        return max(self.history, key=lambda one: one.value, default=None)
-
-    def standing(self, after: int, until: int) -> float:
-        """How good it was in a part of the race: the mean of its best few evaluations, since one may be luck."""
-        values = sorted((one.value for one in self.history if after < one.step <= until), reverse=True)[:_FEW]
-        return sum(values) / len(values) if values else -math.inf
-
-    def stale(self, after: int) -> int:
-        """How many evaluations in a row have not been better than one before, since a step."""
-        seen = [one for one in self.history if one.step > after]
-        best = max(seen, key=lambda one: one.value, default=None)
-        return 0 if best is None else sum(one.step > best.step for one in seen)
 
 
 class Interrupted(Exception):  # noqa: N818  # no error: what was found so far is used
@@ -264,7 +182,7 @@ class Trainer:
         for group in self._optimizer.param_groups:
             group["lr"] = self.recipe.learning_rate * rate
         self._model.train()
-        logits = _members(self._model(*samples.inputs))
+        logits = members_of(self._model(*samples.inputs))
         logits = logits if runner.offset is None else logits + runner.offset.to(logits)
         loss: Tensor = criterion(*self._pooled(logits, samples.targets), **self._repeated(where, logits.shape[1]))
         self._stepper.zero_grad()
@@ -407,33 +325,6 @@ class Trainer:
         judging = (time.monotonic() - begun) * self.recipe.evaluations
         left = max(seconds - self._seconds() - self.recipe.runs * judging, 0.1 * seconds)
         self.steps = self.fabric.broadcast(max(1, min(self.steps, int(left / (self.recipe.runs * each)))))
-
-
-def least(best: float, fraction: float) -> float:
-    """What is still good enough: a fraction of the best, or, of a best below 0, no further below by that fraction."""
-    return best * (fraction if best > 0 else 2 - fraction)
-
-
-def logits_of(network: nn.Module, inputs: Inputs) -> Tensor:
-    """The logits of rows, (n, k, outputs), on the CPU: the network is asked some rows at a time, where it is."""
-    mode = network.training
-    network.eval()
-    try:
-        place = next((tensor.device for tensor in network.parameters()), torch.device("cpu"))
-        with torch.no_grad():
-            parts = zip(*(one.split(_AT_A_TIME) for one in inputs), strict=True)
-            return torch.cat([_members(network(*(x.to(place) for x in part))).float().cpu() for part in parts])
-    finally:
-        network.train(mode)
-
-
-def _members(logits: Tensor) -> Tensor:
-    """Logits of a network of any kind as (n, k, outputs)."""
-    if not isinstance(logits, Tensor):
-        raise TypeError(f"module must return a tensor of logits, but returned {type(logits).__name__}.")
-    if logits.dim() == 1:
-        logits = logits[:, None]
-    return logits[:, None] if logits.dim() == 2 else logits
 
 
 def _value(evaluation: Evaluation | None) -> float:
