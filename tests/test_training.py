@@ -1248,3 +1248,8 @@ def test_runners_are_plain():
     assert kinds == {
         *("share", "trunk", "step", "network", "optimizer", "average", "noise", "offset", "history", "kept"),
     }
+
+
+def test_a_folder_that_is_not_there_is_named(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"there is no folder .*nowhere to write model into"):
+        write(tmp_path / "nowhere" / "model", lambda file: file.write(b"numbers"))

@@ -26,6 +26,8 @@ def write(path: Path, content: Callable[[BinaryIO], object]) -> None:
         path: The file.
         content: Writes it.
     """
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"there is no folder {path.parent} to write {path.name} into.")
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".part")
     try:
         with os.fdopen(handle, "wb") as file:
