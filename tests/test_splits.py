@@ -7,7 +7,7 @@ import re
 import numpy as np
 import pytest
 import torch
-from hypothesis import assume, given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from scorewise.estimator.splits import around, folds, holdout
@@ -144,14 +144,23 @@ def grouped(draw):
     return np.array(targets), np.array(groups)
 
 
-@settings(max_examples=200)
-@given(grouped(), st.integers(2, 5), st.integers(0, 3))
-def test_groups_stay_whole(data, number, seed):
-    targets, groups = data
+def divisible(targets, groups):
+    """Whether some way to divide the groups leaves both classes on both sides."""
     names = sorted(set(groups.tolist()))
     ways = itertools.chain.from_iterable(itertools.combinations(names, some) for some in range(1, len(names)))
     halves = ([np.isin(groups, way), ~np.isin(groups, way)] for way in ways)
-    if not any(all(len(classes(targets, np.flatnonzero(half))) == 2 for half in both) for both in halves):
+    return any(all(len(classes(targets, np.flatnonzero(half))) == 2 for half in both) for both in halves)
+
+
+@settings(max_examples=200)
+@given(grouped(), st.integers(2, 5), st.integers(0, 3))
+@example((np.array([0, 0, 0, 1, 1, 1]), np.array([0, 0, 1, 1, 2, 2])), 2, 0)  # {0}, {0, 1}, {1}: one way only
+@example((np.array([0, 0, 1, 1]), np.array([0, 1, 2, 3])), 3, 0)
+@example((np.array([0, 0, 1]), np.array([0, 1, 2])), 2, 0)
+def test_groups_stay_whole(data, number, seed):
+    targets, groups = data
+    names = set(groups.tolist())
+    if not divisible(targets, groups):
         with pytest.raises(ValueError, match="cannot make folds of whole groups with two classes in each part"):
             folds(targets, number, ordered=False, groups=groups, seed=seed)
         return
@@ -167,12 +176,11 @@ def test_groups_stay_whole(data, number, seed):
 
 @settings(max_examples=200)
 @given(grouped(), st.floats(0.05, 0.6), st.integers(0, 3))
+@example((np.array([0, 0, 0, 1, 1, 1]), np.array([0, 0, 1, 1, 2, 2])), 0.2, 0)
 def test_some_whole_groups_are_kept(data, fraction, seed):
     targets, groups = data
-    names = sorted(set(groups.tolist()))
-    targets, groups = np.r_[targets, [0, 1] * len(names)], np.r_[groups, np.repeat(names, 2)]  # both in every group
-    if len(names) == 1:
-        with pytest.raises(ValueError, match=r"cannot keep whole groups .* 1 groups, and rows of each class"):
+    if not divisible(targets, groups):
+        with pytest.raises(ValueError, match=r"cannot keep whole groups .* groups, and rows of each class"):
             holdout(targets, fraction=fraction, ordered=False, groups=groups, seed=seed)
         return
     split = holdout(targets, fraction=fraction, ordered=False, groups=groups, seed=seed)

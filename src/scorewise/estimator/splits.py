@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -142,7 +142,7 @@ def folds(
         raise ValueError(f"the number of folds must be a whole number of at least 2, saw {number!r}.")
     if rows.times is not None:
         what, most = "cut time into folds", number
-        part_of = partial(_blocks, rows.times)
+        part_of: Callable[[int], Indices] = partial(_blocks, rows.times)
     elif rows.groups is not None:
         what, most = "make folds of whole groups", min(number, int(rows.groups.max()) + 1)
         part_of = partial(_whole_groups, rows, rows.groups, seed)
@@ -154,6 +154,8 @@ def folds(
         splits = [rows.split(part == one) for one in range(int(part.max()) + 1)]
         if len(splits) > 1 and all(rows.differ(split.train) for split in splits):
             return splits
+    if rows.groups is not None and rows.times is None and (halves := _two_halves(rows, rows.groups, seed)) is not None:
+        return [rows.split(halves == one) for one in (0, 1)]
     raise rows.impossible(what)
 
 
@@ -250,12 +252,40 @@ def _some_groups(rows: _Rows, groups: Indices, fraction: float, seed: int) -> It
         shares = np.bincount(part, minlength=parts) / len(part)
         for one in np.argsort(np.abs(shares - fraction), kind="stable"):
             yield part == one
+    if (halves := _two_halves(rows, groups, seed)) is not None:
+        yield halves == int(abs((halves == 1).mean() - fraction) < abs((halves == 0).mean() - fraction))
 
 
-def _whole_groups(rows: _Rows, groups: Indices, seed: int, parts: int) -> Indices:
+def _two_halves(rows: _Rows, groups: Indices, seed: int) -> Indices | None:
+    """The half, 0 or 1, of each row, with two classes in both; None if groups cannot be divided so.
+
+    A half has two classes if it has a group of two, or two groups that differ. Where fewer than two groups have two
+    classes, the others are paired: the one of the commonest class with the one of the rarest, the next with the next.
+    If a division exists, these pairs are one, for then at least as many groups are not of the commonest class as pairs
+    are needed.
+    """
+    kinds = np.unique(rows.targets, axis=0, return_inverse=True)[1].reshape(-1)
+    number = int(groups.max()) + 1
+    low, high = np.full(number, kinds.max()), np.zeros(number, dtype=np.int64)
+    np.minimum.at(low, groups, kinds)
+    np.maximum.at(high, groups, kinds)
+    mixed, pure = np.flatnonzero(low < high), np.flatnonzero(low == high)
+    pure = pure[np.lexsort((low[pure], -np.bincount(low[pure])[low[pure]]))] if len(pure) else pure
+    pairs = max(2 - len(mixed), 0)
+    firsts, lasts = pure[:pairs], pure[::-1][:pairs]
+    if len(firsts) < pairs or len({*firsts, *lasts}) < 2 * pairs or (low[firsts] == low[lasts]).any():
+        return None
+    settled = np.full(number, -1, dtype=np.int64)
+    settled[mixed[:2]] = np.arange(2)[: len(mixed)]
+    settled[firsts] = settled[lasts] = np.arange(2)[2 - pairs :]
+    return _whole_groups(rows, groups, seed, 2, settled)
+
+
+def _whole_groups(rows: _Rows, groups: Indices, seed: int, parts: int, settled: Indices | None = None) -> Indices:
     """The part of each row, so that every part has about the same share of every class.
 
-    Groups are given out one by one, the largest first, each to the part where Σ (share of the class)² grows least.
+    Groups are given out one by one, the largest first, each to the part where Σ (share of the class)² grows least;
+    but for those whose part is settled, not -1.
     """
     strata = rows.strata
     table = np.zeros((int(groups.max()) + 1, int(strata.max()) + 1))
@@ -263,11 +293,13 @@ def _whole_groups(rows: _Rows, groups: Indices, seed: int, parts: int) -> Indice
     total = table.sum(0)
     table /= np.where(total > 0, total, 1)
     shuffled = np.random.default_rng(seed).permutation(len(table))
-    part = np.zeros(len(table), dtype=np.int64)
+    part = np.full(len(table), -1, dtype=np.int64) if settled is None else settled.copy()
     held = np.zeros((parts, table.shape[1]))
+    np.add.at(held, part[part >= 0], table[part >= 0])
     for one in shuffled[np.argsort(-np.square(table[shuffled]).sum(1), kind="stable")]:
-        part[one] = np.lexsort((held.sum(1), held @ table[one]))[0]
-        held[part[one]] += table[one]
+        if part[one] < 0:
+            part[one] = np.lexsort((held.sum(1), held @ table[one]))[0]
+            held[part[one]] += table[one]
     return part[groups]
 
 
