@@ -633,6 +633,14 @@ def test_ranks_are_those_worked_out_by_hand():
     assert tables.mean_ranks(scores) == [7.5 / 4, 9 / 4, 7.5 / 4]
 
 
+def test_ranks_on_validation_rows_stand_beside_those_on_test_rows():
+    rows = [row | {"validation": -row["test"]} for row in rows_of(VALUES)]  # the order is turned round
+    assert tables.mean_ranks(tables.grid(rows, of="validation")) == [8.5 / 4, 7 / 4, 8.5 / 4]
+    lines = tables.page(rows, "a", validation=True).splitlines()
+    assert "| | tss | hss | cost | wtss | rank | rank on validation rows |" in lines
+    assert "| a | 0.6000 | 0.3000 | -0.2000 | 0.2000 | 1.88 | 2.12 |" in lines
+
+
 def test_duels_are_those_worked_out_by_hand():
     against_b, against_c = tables.duels(tables.grid(rows_of(VALUES)), "a")
     assert (against_b.other, against_b.wins, against_b.ties, against_b.losses) == ("b", 3, 0, 1)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import platform
 import statistics
+import subprocess
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -195,8 +196,22 @@ def _judged(decider: Decider, goal: Goal, validation: Rows, test: Rows) -> dict[
 
 @cache
 def _versions() -> str:
-    packages = ("scorewise", "torch", "scikit-learn", "numpy", "pandas")
-    return ", ".join([f"python {platform.python_version()}", *(f"{name} {version(name)}" for name in packages)])
+    packages = ("torch", "scikit-learn", "numpy", "pandas")
+    own = f"scorewise {version('scorewise')}{_commit()}"
+    return ", ".join([f"python {platform.python_version()}", own, *(f"{name} {version(name)}" for name in packages)])
+
+
+def _commit() -> str:
+    """Which code it is, if that is known; a plus: with changes that are not committed."""
+    git = ("git", "-C", str(Path(__file__).parent))
+    try:
+        told = [
+            subprocess.run([*git, *words], capture_output=True, text=True, check=True).stdout.strip()  # noqa: S603  # fixed words
+            for words in (("rev-parse", "--short", "HEAD"), ("status", "--porcelain", "--", "../../src", "."))
+        ]
+    except (OSError, subprocess.CalledProcessError):  # no git, or no checkout
+        return ""
+    return f" ({told[0]}{'+' if told[1] else ''})"
 
 
 def _span(seconds: float) -> str:

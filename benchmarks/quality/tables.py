@@ -58,19 +58,20 @@ class Duel:
     holm: float
 
 
-def grid(rows: Iterable[results.Row], methods: Sequence[str] | None = None) -> Grid:
+def grid(rows: Iterable[results.Row], methods: Sequence[str] | None = None, *, of: str = "test") -> Grid:
     """Average over seeds.
 
     Args:
         rows: Results.
         methods: The columns; all that there are if None.
+        of: Whether to take scores on "test" or on "validation" rows.
     """
     rows = list(rows)
     columns = tuple(methods or dict.fromkeys(str(row["method"]) for row in rows))
     found: dict[Pair, dict[str, dict[int, float]]] = {}
     for row in rows:
         if row["method"] in columns:
-            value = -math.inf if row["test"] is None else float(row["test"])
+            value = -math.inf if row[of] is None else float(row[of])
             by_method = found.setdefault((str(row["set"]), str(row["score"])), {})
             by_method.setdefault(str(row["method"]), {})[int(row["seed"])] = value
     values, seeds, missing = {}, {}, []
@@ -127,7 +128,12 @@ def holm(p: Sequence[float]) -> list[float]:
 
 
 def page(
-    rows: Collection[results.Row], reference: str, methods: Sequence[str] | None = None, *, seconds: bool = True
+    rows: Collection[results.Row],
+    reference: str,
+    methods: Sequence[str] | None = None,
+    *,
+    seconds: bool = True,
+    validation: bool = False,
 ) -> str:
     """All tables.
 
@@ -136,11 +142,13 @@ def page(
         reference: The method that the others are compared with; without results of it, none are.
         methods: The columns; all that there are if None.
         seconds: Whether to tell how long fits took.
+        validation: Whether to tell ranks on validation rows, too.
     """
     scores = grid(rows, methods)
     if not scores.values:
         return "No set and score has results of all methods yet."
-    lines = [_summary(scores), "", *_means(scores), ""]
+    known = mean_ranks(grid(rows, methods, of="validation")) if validation else None
+    lines = [_summary(scores), "", *_means(scores, known), ""]
     if reference in scores.methods and len(scores.methods) > 1:
         lines += [*_duels(scores, reference), ""]
     lines += _pairs(scores)
@@ -165,17 +173,19 @@ def _summary(scores: Grid) -> str:
     return f"{len(scores.values)} pairs of {sets} sets and their scores, {told} seeds."
 
 
-def _means(scores: Grid) -> list[str]:
+def _means(scores: Grid, known: list[float] | None) -> list[str]:
     names = [name for name in goals.names() if any(score == name for _, score in scores.values)]
     lines = ["Mean over sets on test rows (cost: minus the cost per row), and mean rank over pairs:\n"]
-    lines.append(f"| | {' | '.join(names)} | rank |\n|---|{'---:|' * (len(names) + 1)}")
+    last = ["rank"] if known is None else ["rank", "rank on validation rows"]
+    lines.append(f"| | {' | '.join([*names, *last])} |\n|---|{'---:|' * (len(names) + len(last))}")
     ranks = mean_ranks(scores)
     for k in sorted(range(len(scores.methods)), key=lambda k: ranks[k]):
         cells = [
             _cell(statistics.mean(row[k] for (_, score), row in scores.values.items() if score == name))
             for name in names
         ]
-        lines.append(f"| {scores.methods[k]} | {' | '.join(cells)} | {ranks[k]:.2f} |")
+        cells += [f"{some[k]:.2f}" for some in (ranks, known) if some is not None]
+        lines.append(f"| {scores.methods[k]} | {' | '.join(cells)} |")
     return lines
 
 
@@ -244,7 +254,7 @@ def write() -> None:
         chosen=", ".join(first),
         main=page([row for row in main if row["set"] in first], "scorewise"),
         further=page([row for row in main if row["set"] not in first], "scorewise"),
-        ingredients=page(others, "scorewise", seconds=False),
+        ingredients=page(others, "scorewise", seconds=False, validation=True),
     )
     PAGE.write_text(text, encoding="utf-8")
 
@@ -274,7 +284,8 @@ flatter scorewise. The tables after them are of sets that had no part in it.
 ## Ingredients
 
 `ScoreClassifier` with one thing changed at a time: *share_…* is the share of the score in the loss, and *half_…* has
-half of it.
+half of it. What could be chosen before the test rows are seen is the best on validation rows; these have been used by
+every fit to choose a moment and a threshold, and by those with several shares to choose one of them.
 
 {ingredients}
 """
