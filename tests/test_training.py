@@ -26,7 +26,8 @@ from torch.nn import functional
 import scorewise as sw
 from scorewise.estimator import classifier, training
 from scorewise.estimator.classifier import ScoreClassifier
-from scorewise.estimator.files import described, restored, write
+from scorewise._files import write
+from scorewise.estimator.descriptions import described, restored
 from scorewise.estimator.network import TableNetwork
 from scorewise.estimator.objective import MeanCrossEntropy, class_weights
 from scorewise.estimator.problems import Labels
@@ -1232,8 +1233,8 @@ def test_nan_is_restored():
 def test_nothing_but_the_package_is_asked_for():
     for odd, message in (
         ({"$object": "os:system", "fields": {}}, "none of scorewise"),
-        ({"$object": "scorewise.estimator.files:write", "fields": {}}, "does not have"),
-        ({"$object": "scorewise.estimator.files:os.system", "fields": {}}, "does not have"),
+        ({"$object": "scorewise.estimator.descriptions:described", "fields": {}}, "does not have"),
+        ({"$object": "scorewise.estimator.descriptions:os.system", "fields": {}}, "does not have"),
         ({"$object": "scorewise.priors:Nonsense", "fields": {}}, "does not have"),
     ):
         with pytest.raises(ValueError, match=message):

@@ -110,6 +110,22 @@ def cells_of(batch: Batch, plan: Plan, chances: Chances) -> Tally:
     return scaled((tn, fp, fn, tp), plan.scales)
 
 
+def cells_of_each(batch: Batch, weight: Weight | None, chances: Chances) -> Tally:
+    """What each sample adds to the cells, before they are balanced: its own error, with what that costs."""
+    y = batch.targets
+    count = torch.ones_like(y) if batch.count is None else batch.count
+    factors = multiplied(batch.costs, None if weight is None else weight._factors(batch))
+    scales = (1.0, 1.0) if weight is None else weight._scales()
+    core = None if weight is None else core_of(weight)
+    alarm, quiet = (chances.cdf, chances.sf) if core is None else core(batch, chances)
+    if_positive = y * count
+    if_negative = count - if_positive
+    fp, fn = if_negative * alarm * scales[0], if_positive * quiet * scales[1]
+    if factors is not None:
+        fp, fn = fp * factors[0], fn * factors[1]
+    return if_negative * chances.sf, fp, fn, if_positive * chances.cdf
+
+
 def scaled(cells: Tally, scales: tuple[float, float]) -> Tally:
     """The cells with the errors multiplied."""
     tn, fp, fn, tp = cells

@@ -274,6 +274,12 @@ def decide(predictions: Tensor, threshold: Tensor) -> Tensor:
 
 def _cells_at(batch: Batch, tau: Tensor, weight: Weight | None) -> Tally:
     """The cells at a threshold, of a batch that is known to be sound, before they are balanced."""
+    batch, chances = decided(batch, tau, weight)
+    return cells_of(batch, plan_for(batch, weight), chances)
+
+
+def decided(batch: Batch, tau: Tensor, weight: Weight | None) -> tuple[Batch, Chances]:
+    """A batch, in float64 if it has a weight, and which of its samples are alarms at a threshold."""
     x = torch.sigmoid(batch.predictions) if batch.from_logits else batch.predictions
     alarm = decide(x, tau)
     if weight is not None and x.device.type != "mps":
@@ -281,7 +287,7 @@ def _cells_at(batch: Batch, tau: Tensor, weight: Weight | None) -> Tally:
         batch = replace(batch, predictions=batch.predictions.double(), targets=batch.targets.double())
         tau = tau.double()
     cdf = alarm.to(batch.targets.dtype)
-    return cells_of(batch, plan_for(batch, weight), Chances(cdf, 1 - cdf, threshold=tau))
+    return batch, Chances(cdf, 1 - cdf, threshold=tau)
 
 
 def _threshold_like(threshold: object, x: Tensor) -> Tensor:

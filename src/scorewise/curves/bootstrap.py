@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from scorewise._inputs import Batch
 from scorewise._timeline import FAR
 from scorewise._values import is_number, is_whole, number
 from scorewise.curves.choice import AtLeast, InfeasibleError, choose, constraints, inside, where_allowed
 from scorewise.curves.sweep import Samples, score_along
+from scorewise.weights import Weight
 
 if TYPE_CHECKING:
     from scorewise.curves.curve import ScoreCurve
@@ -85,7 +87,7 @@ def resample(
         raise TypeError(f"bootstrap: progress must be a function as tqdm.tqdm, saw {type(progress).__name__}.")
     bounds = constraints(at_least)
     chosen, _ = curve.best(at_least=at_least)
-    draw, unit = _units(samples, block)
+    draw, unit = units(samples.batch, samples.weight, block)
     batch, score = samples.batch, curve.score
     wide = torch.float32 if batch.targets.device.type == "mps" else torch.float64
     count = torch.ones_like(batch.targets, dtype=wide) if batch.count is None else batch.count
@@ -136,9 +138,10 @@ def _stretch(ends: Tensor, threshold: float) -> int:
     return max(0, int(place) - 1)
 
 
-def _units(samples: Samples, block: int | str | None) -> tuple[Callable[[torch.Generator], Tensor], str]:
+def units(
+    batch: Batch, weight: Weight | None, block: int | str | None = None
+) -> tuple[Callable[[torch.Generator], Tensor], str]:
     """A function that draws how often each sample is in a resample, and what it draws, in words."""
-    batch, weight = samples.batch, samples.weight
     n, timeline = batch.targets.shape[0], batch.timeline
     in_time = torch.arange(n) if timeline is None or timeline.order is None else timeline.order.cpu()
     steps = None if timeline is None or timeline.steps is None else timeline.steps.cpu()

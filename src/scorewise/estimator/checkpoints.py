@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from scorewise.estimator.files import write
+from scorewise._files import write
 from scorewise.estimator.runner import Evaluation, Runner
 
 

@@ -12,7 +12,8 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor, nn
 
-from scorewise.estimator.files import described, restored, write
+from scorewise._files import write
+from scorewise.estimator.descriptions import described, restored
 from scorewise.estimator.network import TableNetwork
 from scorewise.estimator.predictor import Member, Predictor
 from scorewise.estimator.tables import TableEncoder

@@ -1,42 +1,18 @@
-"""Files that are whole or not there, and objects as text that no code is needed to read."""
+"""Objects as text that no code is needed to read."""
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import importlib
 import math
-import os
-import tempfile
-from collections.abc import Callable, Mapping
-from pathlib import Path
-from typing import Any, BinaryIO
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
 from scorewise import scores
 
 _OWN = "scorewise."
-
-
-def write(path: Path, content: Callable[[BinaryIO], object]) -> None:
-    """Write a file. Whatever happens meanwhile, there is the old one or the new one, and never half of one.
-
-    Args:
-        path: The file.
-        content: Writes it.
-    """
-    if not path.parent.is_dir():
-        raise FileNotFoundError(f"there is no folder {path.parent} to write {path.name} into.")
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".part")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            content(file)
-        Path(name).replace(path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            Path(name).unlink()
-        raise
 
 
 def described(value: Any, name: str) -> Any:  # noqa: PLR0911  # one for each kind of thing
