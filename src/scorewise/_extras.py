@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -25,7 +26,8 @@ def loader(package: str, homes: Mapping[str, tuple[str, str]]) -> Callable[[str]
 
     Args:
         package: The package's name.
-        homes: Of each name the module it is in, and the extra that brings what this needs.
+        homes: Of each name the module it is in, or which it is, and the extra that brings what this needs; "" for
+            what the core has.
     """
 
     def load(name: str) -> Any:
@@ -33,13 +35,16 @@ def loader(package: str, homes: Mapping[str, tuple[str, str]]) -> Callable[[str]
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         module, extra = homes[name]
         try:
-            return getattr(importlib.import_module(f"{package}.{module}"), name)
+            home = importlib.import_module(f"{package}.{module}")
         except ModuleNotFoundError as error:
-            if error.name not in _PACKAGES:
+            if not extra or error.name not in _PACKAGES:
                 raise
             raise ImportError(
                 f"{package}.{name} needs {_PACKAGES[error.name]}, which is not installed: pip install "
                 f"'scorewise[{extra}]'."
             ) from error
+        found = home if module == name else getattr(home, name)
+        setattr(sys.modules[package], name, found)  # from now on it is there
+        return found
 
     return load

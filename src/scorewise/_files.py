@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import os
-import tempfile
+import secrets
 from collections.abc import Callable
 from pathlib import Path
 from typing import BinaryIO
@@ -19,12 +18,13 @@ def write(path: Path, content: Callable[[BinaryIO], object]) -> None:
     """
     if not path.parent.is_dir():
         raise FileNotFoundError(f"there is no folder {path.parent} to write {path.name} into.")
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".part")
+    # tempfile would make it unreadable to others, whatever the user's umask says
+    part = path.with_name(f"{path.name}.{secrets.token_hex(4)}.part")
     try:
-        with os.fdopen(handle, "wb") as file:
+        with part.open("xb") as file:
             content(file)
-        Path(name).replace(path)
+        part.replace(path)
     except BaseException:
         with contextlib.suppress(OSError):
-            Path(name).unlink()
+            part.unlink()
         raise
