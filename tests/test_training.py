@@ -24,9 +24,9 @@ from torch import nn
 from torch.nn import functional
 
 import scorewise as sw
+from scorewise._files import write
 from scorewise.estimator import classifier, training
 from scorewise.estimator.classifier import ScoreClassifier
-from scorewise._files import write
 from scorewise.estimator.descriptions import described, restored
 from scorewise.estimator.network import TableNetwork
 from scorewise.estimator.objective import MeanCrossEntropy, class_weights

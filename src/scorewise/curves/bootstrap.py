@@ -151,6 +151,7 @@ def units(
     if batch.count is not None:  # what does not count is not drawn either
         counted = (batch.count.cpu() != 0)[in_time]
         in_time, series = in_time[counted], _renumbered(series[counted])
+    as_they_are = len(in_time) == n and (timeline is None or timeline.order is None)
     m, several = len(in_time), int(series[-1]) + 1 if len(series) else 0
     reach = 0 if weight is None else weight.reach
     if block is None and several >= _ENOUGH_SERIES:
@@ -177,7 +178,7 @@ def units(
             drawn = _drawn(m, g)
         else:
             drawn = _blocks(m, length, g)
-        return torch.zeros(n, dtype=torch.int64).index_copy(0, in_time, drawn)
+        return drawn if as_they_are else torch.zeros(n, dtype=torch.int64).index_copy(0, in_time, drawn)
 
     return multiplicity, {0: f"{several} series", 1: "samples"}.get(length, f"blocks of {length} samples")
 
