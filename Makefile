@@ -12,7 +12,7 @@ PIP := $(PY) -m pip --disable-pip-version-check --quiet
 # Each stamp is newer than all that it was made from, so that an environment is refreshed when the requirements
 # change and otherwise costs nothing. An interrupted step leaves no stamp and is done again.
 VENV_DONE := $(VENV)/.venv-done
-CORE_DONE := $(VENV)/.core-done
+DEMO_DONE := $(VENV)/.demo-done
 DEV_DONE := $(VENV)/.dev-done
 
 .DEFAULT_GOAL := help
@@ -25,9 +25,8 @@ help: ## show this list
 
 # ---------------------------------------------------------------------------------------- the two commands
 
-demo: $(CORE_DONE) ## install the package and train the example on embedded real data
-	@# torch says at import that NumPy is absent; the core does without it on purpose.
-	@$(PY) -W 'ignore:Failed to initialize NumPy:UserWarning' examples/demo.py
+demo: $(DEMO_DONE) ## install the package and its command line, train on embedded real data, write a report
+	@$(PY) -m scorewise.cli demo
 
 test: $(DEV_DONE) ## install the package with its tools and run all tests
 	@# On every core, a file at a time: some share processes of their own.
@@ -93,15 +92,15 @@ $(VENV_DONE):
 	@'$(PYTHON)' -m venv --clear '$(VENV)'
 	@touch $@
 
-$(CORE_DONE): $(VENV_DONE) pyproject.toml constraints.txt
-	@echo 'Installing scorewise and PyTorch into $(VENV); the first time this takes a minute or more ...'
-	@$(call install,.)
+$(DEMO_DONE): $(VENV_DONE) pyproject.toml constraints.txt
+	@echo 'Installing scorewise, PyTorch and the command line into $(VENV); the first time this takes a minute or more ...'
+	@$(call install,.[cli])
 	@touch $@
 
 $(DEV_DONE): $(VENV_DONE) pyproject.toml constraints.txt
 	@echo 'Installing scorewise, PyTorch and the development tools into $(VENV); the first time this takes minutes ...'
 	@$(call install,.[dev])
-	@touch $@ $(CORE_DONE)
+	@touch $@ $(DEMO_DONE)
 
 # Without build isolation, so that the constraints hold for the build backend too.
 define install

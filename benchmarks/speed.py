@@ -118,6 +118,10 @@ def render() -> None:
                 for row in kept["fits"]
             ]
             page.append("")
+        if "files" in kept:
+            from benchmarks import files  # as above
+
+            page += files.table(kept["files"])
         if "memory" in kept:
             page.append("### Memory\n\nPeak extra memory of a step, in bytes per sample, of which the gradient is 4:\n")
             page.append("| | n | bytes per sample |\n|---|---:|---:|")
@@ -199,11 +203,12 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="a few seconds, to see that it runs")
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
     parser.add_argument("--write", action="store_true", help="keep the results and render the tables")
-    parser.add_argument("--only-fits", action="store_true", help="measure the fits of classifiers, and keep the rest")
+    parser.add_argument("--only", choices=["fits", "files"], help="measure a part of it, and keep the rest")
     options = parser.parse_args()
-    if options.only_fits:
+    if options.only is not None:
         path = RESULTS / f"speed-{options.device}.json"
-        _keep({**json.loads(path.read_text()), "fits": _fits(quick=options.quick)}, path, write=options.write)
+        part = {"fits": _fits, "files": _files}[options.only](quick=options.quick)
+        _keep({**json.loads(path.read_text()), options.only: part}, path, write=options.write)
         return
     where = torch.cuda.get_device_name() if options.device == "cuda" else f"{torch.get_num_threads()} threads"
     result = {"torch": torch.__version__, "python": platform.python_version(), "device": options.device, "on": where}
@@ -248,6 +253,7 @@ def main() -> None:
         for row in result["peers"]:
             print(f"  n = {row['n']:>9,} {row['what']:<50}{row['milliseconds']:>12,.2f} ms, HSS {row['hss']:.9f}")
         result["fits"] = _fits(quick=quick)
+        result["files"] = _files(quick=quick)
         result["loop"] = _print(weights.loop(1))
         n = 1 << (20 if options.quick else 24)
         result["memory"] = [
@@ -269,6 +275,13 @@ def _fits(*, quick: bool) -> Rows:
             f"  {row['rows']:>7,} x {row['columns']:<4}{row['what']:<40}{row['seconds']:>9.2f} s {row['ratio']:>8.3f} x"
         )
     return found
+
+
+def _files(*, quick: bool) -> Rows:
+    from benchmarks import files  # other machines may lack the command line
+
+    print("files of predictions")
+    return files.compare(20_000 if quick else 10_000_000)
 
 
 def _keep(result: dict[str, object], path: Path, *, write: bool) -> None:

@@ -250,6 +250,16 @@ def test_the_race():
 # ----------------------------------------------------------------------------------------------- what it carries
 
 
+def test_where_less_is_better_the_race_is_told_as_the_score_is():
+    # the classifier keeps such scores negated, so that more is better
+    ran = [{**one, "value": -0.1 * (k + 1)} for k, one in enumerate(cases.history(shares=(0.5,), steps=3))]
+    best = tables.training(ran, greater_is_better=False).rows[0][1].text
+    assert best == "0.100"
+    one = dataclasses.replace(small(), score=scores.get("error_rate"))
+    found = payload(one, ran, points=10, stretches=1)["history"][0]
+    assert found["values"] == [0.1, 0.2, 0.3]
+
+
 def test_the_data_are_the_curve(whole):
     for shown, model in zip(whole.data["models"], cases.full().models, strict=True):
         curve = model.curve

@@ -39,7 +39,7 @@ def payload(
         "scores": [{"name": name, "label": label(name)} for name in names],
         "prior": _density(evaluation.prior),
         "models": [_model(evaluation, model, names, points, stretches) for model in evaluation.models],
-        "history": _history(history or ()),
+        "history": _history(history or (), 1 if evaluation.score.greater_is_better else -1),
     }
 
 
@@ -134,8 +134,8 @@ def _density(prior: ThresholdPrior) -> list[float | None]:
     return [rounded(one) for one in prior.pdf(at).tolist()]
 
 
-def _history(history: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Evaluations by the share of the score, each in the order of steps."""
+def _history(history: Sequence[Mapping[str, Any]], sign: int) -> list[dict[str, Any]]:
+    """Evaluations by the share of the score, each in the order of steps; where less is better, values are negated."""
     found = []
     for share in sorted({float(one["share"]) for one in history}):
         own = sorted((one for one in history if float(one["share"]) == share), key=lambda one: int(one["step"]))
@@ -145,7 +145,7 @@ def _history(history: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
             {
                 "share": rounded(share),
                 "steps": [int(one["step"]) for one in own],
-                "values": [rounded(float(one["value"])) for one in own],
+                "values": [rounded(sign * float(one["value"])) for one in own],
                 "chosen": [i for i, one in enumerate(own) if one.get("chosen")],
             }
         )

@@ -208,7 +208,7 @@ def _content(
         "has": {"timeline": has_time},
         "reliability": reliability,
         "parts": by,
-        "training": tables.training(history) if history else None,
+        "training": tables.training(history, greater_is_better=evaluation.score.greater_is_better) if history else None,
         "facts": tables.facts(facts) if facts else None,
     }
 

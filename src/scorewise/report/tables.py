@@ -147,8 +147,14 @@ def reliability(evaluation: Evaluation) -> list[Table]:
     ]
 
 
-def training(history: Sequence[Mapping[str, Any]]) -> Table:
-    """The best evaluation of each share of the score."""
+def training(history: Sequence[Mapping[str, Any]], *, greater_is_better: bool = True) -> Table:
+    """The best evaluation of each share of the score.
+
+    Args:
+        history: Evaluations while training, in which more is better: the values of other scores are negated there.
+        greater_is_better: Whether that is so of the score.
+    """
+    sign = 1 if greater_is_better else -1
     rows = []
     for share in sorted({float(one["share"]) for one in history}):
         own = [one for one in history if float(one["share"]) == share]
@@ -157,7 +163,7 @@ def training(history: Sequence[Mapping[str, Any]]) -> Table:
         rows.append(
             (
                 Entry(percent(share, 0)),
-                Entry(score(float(best["value"]))),
+                Entry(score(sign * float(best["value"]))),
                 Entry(cell(int(best["step"]))),
                 Entry(cell(len(own))),
                 Entry(plural(used, "evaluation") if used else NONE),
