@@ -348,6 +348,17 @@ def test_all_that_was_found_is_printed(path):
         assert show.between(one["interval"]) in result.stdout
 
 
+def test_alarms_everywhere_can_be_the_best_and_be_asked_for(tmp_path):
+    where = tmp_path / "p.csv"
+    where.write_text("target,p\n1,0\n0,0\n1,0.3\n0,0\n", encoding="utf-8")
+    options = [where, "--score", "cost(fn=100)", "--draws", "0"]
+    assert "Threshold -1 (alarms everywhere), the best" in run("evaluate", *options).stdout
+    best, given = found(*options), found(*options, "--threshold", "-1")
+    assert best["models"][0]["threshold"] == -1
+    assert best["models"][0]["plain"] == given["models"][0]["plain"]
+    assert given["models"][0]["plain"]["cells"] == {"tn": 0, "fp": 2, "fn": 0, "tp": 2}
+
+
 def test_blocks_are_drawn_as_one_says(path):
     assert found(path, *MODELS, "--draws", "5", "--block", "9")["resampling"]["unit"] == "blocks of 9 samples"
     series = found(path, *MODELS, *SERIES, "--draws", "5", "--block", "series")

@@ -674,6 +674,15 @@ def test_in_a_file_options_are_called_as_on_the_command_line(folder):
     refused(train("table.csv", "--config", "options.toml"), "no option 'as-json'", "format, ", "json, ")
 
 
+def test_the_report_has_the_options_of_a_file(folder):
+    plain().write_csv("table.csv")
+    (folder / "options.toml").write_text('target = "y"\nsteps = 4\nshare = [0.5]\ndrop = ["b"]\nquiet = true\n')
+    good(train("table.csv", "--config", "options.toml", "--report", "page.html"))
+    page = (folder / "page.html").read_text("utf-8")
+    told = "scorewise train table.csv --target y --drop b --steps 4 --share 0.5 --report page.html --quiet"
+    assert f"<bdi>{told}</bdi>" in page
+
+
 def test_a_table_called_pq_is_parquet(folder):
     plain().write_csv("table.csv")
     good(train("table.csv", "--target", "y", *FAST))

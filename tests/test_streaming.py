@@ -521,7 +521,6 @@ def test_what_other_scores_must_reach():
         ({"score": "bogus"}, ValueError, "there is no score 'bogus'."),
         ({"weight": "value"}, TypeError, "a weight must be an object of scorewise.weights"),
         ({"prior": "uniform"}, TypeError, "a prior must be"),
-        *[({"weight": kind.make()}, ValueError, "there is no list of thresholds") for kind in REFUSED],
     ],
     ids=str,
 )
@@ -529,6 +528,12 @@ def test_what_is_refused_at_once(arguments, error, message):
     with pytest.raises(error) as seen:
         StreamingEvaluation(**({"models": ["m"]} | arguments))
     assert message in str(seen.value)
+
+
+@pytest.mark.parametrize("kind", REFUSED, ids=repr)
+def test_weights_that_see_the_threshold_itself_are_refused(kind):
+    with pytest.raises(ValueError, match="there is no list of thresholds"):
+        StreamingEvaluation(["m"], weight=kind.make())
 
 
 X, Y = [0.2, 0.4, 0.6, 0.8], [0, 1, 0, 1]

@@ -177,8 +177,10 @@ def _block(text: str | None) -> int | Literal["series"] | None:
 
 def _check(asked: Asked) -> None:
     """Refuse what does not go together before anything is read."""
-    if asked.threshold is not None and not 0 <= asked.threshold <= 1:
-        raise InputError(f"--threshold must be a probability in [0, 1], saw {asked.threshold:g}.")
+    if asked.threshold is not None and not (asked.threshold == -1 or 0 <= asked.threshold <= 1):
+        raise InputError(
+            f"--threshold must be a probability in [0, 1], or -1 for alarms everywhere, saw {asked.threshold:g}."
+        )
     if asked.at_least is not None and (asked.threshold is not None or asked.kind == "hard"):
         why = "--threshold gives one" if asked.threshold is not None else "decisions (--kind hard) have none"
         raise InputError(f"--at-least is for a threshold that is chosen here, but {why}.")

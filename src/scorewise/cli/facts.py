@@ -48,14 +48,16 @@ def versions() -> dict[str, str]:
 
 
 def command_line(ctx: typer.Context) -> str:
-    """The command with all arguments that are not what they would be without being told."""
+    """The command with all arguments that are not what they would be without being told, also those from a file."""
     words = ["scorewise", ctx.info_name or ""]
     given: Mapping[str, Any] = ctx.params
     for parameter in ctx.command.params:
         value = given.get(str(parameter.name))
         if parameter.param_type_name == "argument":
             words += [] if value is None else [str(value)]
-        elif value != parameter.get_default(ctx) and value not in (None, (), []):
+        elif parameter.name == "config_file":
+            continue  # what is in it is here
+        elif value != parameter.default and value not in (None, (), []):
             words += _option(parameter, value)
     return shlex.join(words)
 

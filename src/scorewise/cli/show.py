@@ -76,6 +76,8 @@ def number(value: float | None) -> str:
 
 def threshold(value: float | None) -> str:
     """A threshold: of small ones, as those of rare events are, as many decimals as it takes to see three digits."""
+    if value == -1:
+        return "-1 (alarms everywhere)"
     if value is None or not 0 < abs(value) < 0.01:
         return number(value)
     return f"{value:.3g}"

@@ -118,7 +118,7 @@ def evaluate(
         at_least,
         _columns(by, len(rows)),
         [""] if rows.groups is None else names_of(groups, rows.groups),
-        None if stamps is None else _one_each("stamps", stamps, len(rows)),
+        None if stamps is None else _each_has("stamps", stamps, len(rows)),
         block,
         timed=groups is not None or times is not None or (weight is not None and weight.reach > 0),
     )
@@ -289,10 +289,10 @@ def _columns(by: object, n: int) -> dict[str, tuple[list[str], Tensor]]:
         return {}
     if not isinstance(by, Mapping):
         raise TypeError(f'by must be a dict as {{"station": names}}, saw {type(by).__name__}.')
-    return {name: named(_one_each(f"the column {name!r}", values, n)) for name, values in by.items()}
+    return {name: named(_each_has(f"the column {name!r}", values, n)) for name, values in by.items()}
 
 
-def _one_each(what: str, values: Sequence[Any], n: int) -> list[Any]:
+def _each_has(what: str, values: Any, n: int) -> Sequence[Any]:
     if len(values) != n:
         raise ValueError(f"{what} must have one value for each of the {n} samples, saw {len(values)}.")
-    return values if isinstance(values, list) else list(values)
+    return values if isinstance(values, Sequence) else list(values)  # a table's column may have an index of its own
