@@ -281,7 +281,7 @@ def _files(*, quick: bool) -> Rows:
     from benchmarks import files  # other machines may lack the command line
 
     print("files of predictions")
-    return files.compare(20_000 if quick else 10_000_000)
+    return files.compare(20_000 if quick else 10_000_000, quick=quick)
 
 
 def _keep(result: dict[str, object], path: Path, *, write: bool) -> None:

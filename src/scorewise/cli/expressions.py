@@ -184,8 +184,11 @@ class _Reader:
             raise InputError(f"--{self._what} has {len(self._text):,} characters: at most {_LONGEST:,} are read.")
         try:
             tree = ast.parse(self._text.strip(), mode="eval")
+        except (SyntaxError, ValueError, MemoryError, RecursionError) as error:  # ValueError: Python < 3.11.4, of NUL
+            raise self._refused("is not understood") from error
+        try:
             return self._value(tree.body)
-        except (SyntaxError, MemoryError, RecursionError) as error:
+        except RecursionError as error:
             raise self._refused("is not understood") from error
         except (ValueError, TypeError, OverflowError, ZeroDivisionError) as error:
             raise InputError(f"--{self._what} {self._text!r}: {error}") from error
