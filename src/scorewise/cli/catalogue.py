@@ -9,7 +9,8 @@ from typing import Annotated, Any
 
 import typer
 
-AsJson = Annotated[bool, typer.Option("--json", help="One JSON object on stdout, for machines.")]
+from scorewise.cli import options
+
 _LINEAR = {
     "cells": "linear in the cells",
     "totals": "linear for fixed class totals",
@@ -27,7 +28,7 @@ def register(app: typer.Typer) -> None:
 def show_scores(
     name: Annotated[str | None, typer.Argument(help="One score, by name, synonym or expression: all of it.")] = None,
     *,
-    as_json: AsJson = False,
+    as_json: options.Json = False,
 ) -> None:
     """List the scores, with formulas, or tell all of one."""
     from scorewise.cli import expressions, show
@@ -60,7 +61,7 @@ def show_scores(
     show.line("Sums are scores too: 0.7*tss + 0.3*fbeta(2). `scorewise scores NAME` tells all of one.")
 
 
-def show_priors(*, as_json: AsJson = False) -> None:
+def show_priors(*, as_json: options.Json = False) -> None:
     """List the priors: which thresholds matter."""
     from scorewise.cli import expressions
 
@@ -69,7 +70,7 @@ def show_priors(*, as_json: AsJson = False) -> None:
     )
 
 
-def show_weights(*, as_json: AsJson = False) -> None:
+def show_weights(*, as_json: options.Json = False) -> None:
     """List the weights: what an error costs."""
     from scorewise.cli import expressions
 

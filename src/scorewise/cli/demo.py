@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from scorewise.cli import options
 from scorewise.cli.errors import say
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ def demo(
     *,
     report: Annotated[Path, typer.Option(help="The page to write, HTML.")] = Path("scorewise-demo.html"),
     seed: Annotated[int, typer.Option(help="Of the random numbers.", min=0, max=2**32 - 1)] = 0,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object on stdout, for machines.")] = False,
+    as_json: options.Json = False,
     quick: Annotated[bool, typer.Option("--quick", help="A few steps on few hours: to see that it runs.")] = False,
 ) -> None:
     """Train on Beijing's PM2.5 for the value-weighted TSS, by cross entropy and by score, and compare; two minutes.

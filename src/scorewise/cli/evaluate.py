@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from scorewise.cli import options
 from scorewise.cli.errors import InputError, guarded, note
 
 if TYPE_CHECKING:
@@ -28,13 +29,6 @@ class Kind(StrEnum):
     hard = "hard"
 
 
-class Format(StrEnum):
-    """What a file is."""
-
-    csv = "csv"
-    parquet = "parquet"
-
-
 def register(app: typer.Typer) -> None:
     """Add the command."""
     app.command("evaluate")(evaluate)
@@ -42,7 +36,7 @@ def register(app: typer.Typer) -> None:
 
 def evaluate(
     ctx: typer.Context,
-    predictions: Annotated[str, typer.Argument(help="A table, CSV or Parquet, gzipped or not; - is stdin.")],
+    predictions: options.Table,
     *,
     target: Annotated[str | None, typer.Option(help="The column of labels.", show_default="target")] = None,
     prediction: Annotated[
@@ -51,10 +45,8 @@ def evaluate(
     ] = None,
     kind: Annotated[Kind, typer.Option(help="What the predictions are; hard is decisions, 0 or 1.")] = Kind.probability,
     score: Annotated[str, typer.Option(help="The score that matters: see `scorewise scores`.")] = "tss",
-    weight: Annotated[str | None, typer.Option(help="What an error costs: see `scorewise weights`.")] = None,
-    prior: Annotated[
-        str | None, typer.Option(help="Which thresholds matter: see `scorewise priors`.", show_default="uniform")
-    ] = None,
+    weight: options.Weight = None,
+    prior: options.Prior = None,
     threshold: Annotated[
         float | None,
         typer.Option(
@@ -66,16 +58,11 @@ def evaluate(
         typer.Option(metavar="NAME=VALUE", help="What another score must reach at the best threshold."),
     ] = None,
     time: Annotated[str | None, typer.Option(help="The column of times; rows may be in any order then.")] = None,
-    step: Annotated[
-        str | None,
-        typer.Option(help="The length of one lag: 10min, 1h, 1d; or a number. [default: the least difference]"),
-    ] = None,
+    step: options.Step = None,
     group: Annotated[list[str] | None, typer.Option(help="A column that tells series apart, as a station.")] = None,
     by: Annotated[list[str] | None, typer.Option(help="A column, each value of which is judged for itself.")] = None,
-    sample_weight: Annotated[str | None, typer.Option(help="The column of how much each row counts.")] = None,
-    positive: Annotated[
-        str | None, typer.Option(help="The label of an event; all others are none. [default: 1 or true]")
-    ] = None,
+    sample_weight: options.SampleWeight = None,
+    positive: options.Positive = None,
     draws: Annotated[
         int | None, typer.Option(help="Resamples for intervals; 0: none. [default: 1000, fewer of many rows]")
     ] = None,
@@ -87,8 +74,8 @@ def evaluate(
     ] = None,
     level: Annotated[float, typer.Option(help="The share of resamples in an interval.")] = 0.95,
     seed: Annotated[int, typer.Option(help="Of the random numbers.")] = 0,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object on stdout, for machines.")] = False,
-    report: Annotated[Path | None, typer.Option(help="Write a page to look at, HTML.")] = None,
+    as_json: options.Json = False,
+    report: options.Report = None,
     stream: Annotated[
         bool | None,
         typer.Option(
@@ -96,13 +83,9 @@ def evaluate(
             help=f"Batch by batch, for what does not fit into memory. [default: Parquet of over {STREAM_FROM:,} rows]",
         ),
     ] = None,
-    file_format: Annotated[
-        Format | None, typer.Option("--format", help="What the file is. [default: by its content]")
-    ] = None,
-    gzip: Annotated[
-        bool | None, typer.Option("--gzip/--no-gzip", help="Whether it is gzipped. [default: by its content]")
-    ] = None,
-    separator: Annotated[str, typer.Option(help="What stands between the columns of a CSV file.")] = ",",
+    file_format: options.FileFormat = None,
+    gzip: options.Gzip = None,
+    separator: options.Separator = ",",
 ) -> None:
     """Judge the predictions of one or more models, in one file.
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from scorewise.cli import options
 from scorewise.cli.errors import InputError, guarded
-from scorewise.cli.evaluate import Format
 
 if TYPE_CHECKING:
     import polars as pl
@@ -24,17 +24,13 @@ def register(app: typer.Typer) -> None:
 
 def predict(
     model: Annotated[Path, typer.Argument(help="A model, as `scorewise train` has written it.")],
-    table: Annotated[str, typer.Argument(help="A table, CSV or Parquet, gzipped or not; - is stdin.")],
+    table: options.Table,
     *,
     out: Annotated[Path | None, typer.Option(help="The file to write, CSV or Parquet.", show_default="stdout")] = None,
     keep: Annotated[list[str] | None, typer.Option(help="A column of the table to write beside them.")] = None,
-    file_format: Annotated[
-        Format | None, typer.Option("--format", help="What the file is. [default: by its content]")
-    ] = None,
-    gzip: Annotated[
-        bool | None, typer.Option("--gzip/--no-gzip", help="Whether it is gzipped. [default: by its content]")
-    ] = None,
-    separator: Annotated[str, typer.Option(help="What stands between the columns of a CSV file.")] = ",",
+    file_format: options.FileFormat = None,
+    gzip: options.Gzip = None,
+    separator: options.Separator = ",",
 ) -> None:
     """Write a probability for each row of a table, and whether it is an alarm: 1 if it is above the model's threshold.
 

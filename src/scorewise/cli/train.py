@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from scorewise.cli import config
+from scorewise.cli import config, options
 from scorewise.cli.errors import INTERRUPTED, InputError, guarded, note, say
-from scorewise.cli.evaluate import Format
 
 if TYPE_CHECKING:
     from scorewise.cli.learning import Asked, Rows
@@ -23,30 +22,23 @@ def register(app: typer.Typer) -> None:
 
 def train(
     ctx: typer.Context,
-    table: Annotated[str, typer.Argument(help="A table, CSV or Parquet, gzipped or not; - is stdin.")],
+    table: options.Table,
     *,
     target: Annotated[str, typer.Option(help="The column of labels. Rows without one are left out.")],
     score: Annotated[str, typer.Option(help="What to train for: see `scorewise scores`.")] = "tss",
-    prior: Annotated[
-        str | None, typer.Option(help="Which thresholds matter: see `scorewise priors`.", show_default="uniform")
-    ] = None,
-    weight: Annotated[str | None, typer.Option(help="What an error costs: see `scorewise weights`.")] = None,
+    prior: options.Prior = None,
+    weight: options.Weight = None,
     time: Annotated[
         str | None, typer.Option(help="The column of times; the latest rows are held out then. Not learned from.")
     ] = None,
-    step: Annotated[
-        str | None,
-        typer.Option(help="The length of one lag: 10min, 1h, 1d; or a number. [default: the least difference]"),
-    ] = None,
+    step: options.Step = None,
     group: Annotated[
         list[str] | None, typer.Option(help="A column that tells series apart, as a station. Not learned from.")
     ] = None,
     drop: Annotated[list[str] | None, typer.Option(help="A column not to learn from.")] = None,
     horizon: Annotated[int, typer.Option(help="How many steps ahead labels look.", min=0)] = 0,
-    positive: Annotated[
-        str | None, typer.Option(help="The label of an event; all others are none. [default: 1 or true]")
-    ] = None,
-    sample_weight: Annotated[str | None, typer.Option(help="The column of how much each row counts.")] = None,
+    positive: options.Positive = None,
+    sample_weight: options.SampleWeight = None,
     at_least: Annotated[
         list[str] | None,
         typer.Option(metavar="NAME=VALUE", help="What another score must reach at the threshold."),
@@ -67,7 +59,7 @@ def train(
     predictions: Annotated[
         Path | None, typer.Option(help="Write what is made of the held-out rows, CSV or Parquet.")
     ] = None,
-    report: Annotated[Path | None, typer.Option(help="Write a page to look at, HTML.")] = None,
+    report: options.Report = None,
     config_file: Annotated[  # noqa: ARG001  # its callback reads it
         str | None,
         typer.Option(
@@ -78,15 +70,11 @@ def train(
         ),
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with a training that was killed.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object on stdout, for machines.")] = False,
+    as_json: options.Json = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")] = False,
-    file_format: Annotated[
-        Format | None, typer.Option("--format", help="What the file is. [default: by its content]")
-    ] = None,
-    gzip: Annotated[
-        bool | None, typer.Option("--gzip/--no-gzip", help="Whether it is gzipped. [default: by its content]")
-    ] = None,
-    separator: Annotated[str, typer.Option(help="What stands between the columns of a CSV file.")] = ",",
+    file_format: options.FileFormat = None,
+    gzip: options.Gzip = None,
+    separator: options.Separator = ",",
 ) -> None:
     """Train a classifier on a table, for a score, and judge it on rows that are held out.
 
