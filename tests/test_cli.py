@@ -187,6 +187,8 @@ def test_decisions(tmp_path):
     x, y, known = arrays()
     matrix = sw.confusion_matrix(torch.tensor(x["mine"]), torch.tensor(y), 0.3, mask=known)
     seen = found(where, "--kind", "hard", "--draws", "0")
+    told = run("evaluate", where, "--kind", "hard", "--draws", "0").stdout
+    assert "Threshold 0.5000, between the decisions 0 and 1." in told
     assert seen["models"][0]["threshold"] == 0.5
     assert seen["models"][0]["chosen"] is False
     assert list(seen["models"][0]["plain"]["cells"].values()) == [float(getattr(matrix, cell)) for cell in show.CELLS]

@@ -135,7 +135,8 @@ def evaluate(
         return
     for one in found.notes:
         note(one)
-    show.evaluation(found.evaluation, asked.source.name, at_least=asked.at_least)
+    given = "as given" if asked.threshold is not None else "between the decisions 0 and 1"
+    show.evaluation(found.evaluation, asked.source.name, at_least=asked.at_least, given=given)
     if report is not None:
         show.line(f"The report is in {report}.")
 
