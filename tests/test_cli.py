@@ -679,6 +679,13 @@ main()
     assert list(tmp_path.iterdir()) == [path]
 
 
+def test_words_are_completed():
+    variables = {"_SCOREWISE_COMPLETE": "complete_bash", "COMP_WORDS": "scorewise ev", "COMP_CWORD": "1"}
+    command = [sys.executable, "-m", "scorewise.cli"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ | variables)  # noqa: S603
+    assert done.stdout.split() == ["evaluate"]
+
+
 def test_help_does_not_load_torch():
     code = """
 import sys

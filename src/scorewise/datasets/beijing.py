@@ -16,6 +16,8 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from scorewise.datasets.scaling import standardized
+
 _START = datetime(2010, 1, 1)  # local time, as recorded
 _WINDS = ("NE", "NW", "SE", "cv")
 _FEATURES = (
@@ -127,9 +129,8 @@ class BeijingPM25:
                 )
             parts.append(self._rows(slice(start, end)))
         if standardize:
-            deviation, mean = torch.std_mean(parts[0].features, dim=0, correction=0)
-            scale = torch.where(deviation > 0, deviation, 1.0)  # a constant feature becomes 0, not 0/0
-            parts = [replace(part, features=(part.features - mean) / scale) for part in parts]
+            scaled = standardized([part.features for part in parts])
+            parts = [replace(part, features=x) for part, x in zip(parts, scaled, strict=True)]
         return tuple(parts)
 
     def known(self) -> BeijingPM25:

@@ -12,6 +12,7 @@ from torch import Tensor
 from torch.nn.functional import conv1d
 
 from scorewise._values import is_number, is_whole
+from scorewise.datasets.scaling import standardized
 
 _START = datetime(2020, 1, 1)  # UTC, without daylight saving
 _FEATURES = ("level", "rise", "rain", "wetness", "age")
@@ -106,9 +107,8 @@ class Stations:
                 raise ValueError(f"part {k} of the split is empty: hours {start} to {stop}{less}.")
             parts.append(self._rows(inside))
         if standardize:
-            deviation, mean = torch.std_mean(parts[0].features, dim=0, correction=0)
-            scale = torch.where(deviation > 0, deviation, 1.0)  # a constant feature becomes 0, not 0/0
-            parts = [replace(part, features=(part.features - mean) / scale) for part in parts]
+            scaled = standardized([part.features for part in parts])
+            parts = [replace(part, features=x) for part, x in zip(parts, scaled, strict=True)]
         return tuple(parts)
 
     def known(self) -> Stations:
