@@ -655,7 +655,7 @@ CHANGES = {
     "steps": {"steps": 20},
     "evaluations": {"evaluations": 2},
     "patience": ({"evaluations": 16}, {"evaluations": 16, "patience": 1}),
-    "learning_rate": {"learning_rate": 1e-2},
+    "learning_rate": {"learning_rate": 5e-3},
     "weight_decay": {"weight_decay": 1.0},
     "weight_average": {"weight_average": 0.9},
     "ensemble": {"ensemble": "vote", "ensemble_fraction": 0.1},

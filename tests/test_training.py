@@ -339,11 +339,11 @@ def test_shares_in_any_order_and_repeatedly():
 
 
 def test_defaults_depend_on_the_table():
-    """512 samples or a quarter of the rows; more steps for more rows."""
+    """256 samples or a quarter of the rows; more steps for more rows."""
     params = ScoreClassifier().get_params(deep=False)
     problem = Labels(1, False, "tss", None, "macro", None)
     sizes = [Recipe.of(params, problem, rows, 0).batch_size for rows in (20, 400, 100_000)]
-    assert sizes == [32, 100, 512]
+    assert sizes == [32, 100, 256]
     steps = [Recipe.of(params, problem, rows, 0).steps for rows in (10, 1000, 20_000, 200_000)]
     assert steps == sorted(set(steps))
 
@@ -824,7 +824,7 @@ def test_a_checkpoint_of_another_fit_is_refused(tmp_path):
     left_by(make(), X, Y)
     other = np.where(np.arange(ROWS)[:, None] == 7, X + 1e-3, X)
     for model, data, rest in (
-        (make(learning_rate=1e-2), (X, Y), {}),
+        (make(learning_rate=5e-3), (X, Y), {}),
         (make("f1"), (X, Y), {}),
         (make(random_state=1), (X, Y), {}),
         (make(), (other, Y), {}),

@@ -65,7 +65,7 @@ class ScoreClassifier(ScoreParameter, ClassifierMixin, BaseEstimator):  # type: 
             1 for classes that weigh the same in all.
         warm_up: The share of all steps in which cross entropy alone is trained for, by all shares together.
         shift: Whether to move the logits after that so that the best threshold lies at the prior's mean.
-        batch_size: How many samples a step takes, of all processes together; None: 512, or fewer of small tables.
+        batch_size: How many samples a step takes, of all processes together; None: 256, or fewer of small tables.
         steps: How many steps a run takes; None: by the number of rows.
         evaluations: How often in a run the network is judged.
         patience: After how many evaluations without progress a run ends; None: never.
@@ -129,9 +129,9 @@ class ScoreClassifier(ScoreParameter, ClassifierMixin, BaseEstimator):  # type: 
         shift: bool = False,
         batch_size: int | None = None,
         steps: int | None = None,
-        evaluations: int = 20,
+        evaluations: int = 10,
         patience: int | None = None,
-        learning_rate: float = 5e-3,
+        learning_rate: float = 1e-2,
         weight_decay: float = 3e-4,
         weight_average: float = 0.0,
         ensemble: Literal["mean", "vote"] | None = None,

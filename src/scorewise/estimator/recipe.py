@@ -14,7 +14,7 @@ from scorewise.priors import ThresholdPrior, as_prior
 
 # measured on tables of 900 to 20,000 rows: 200 steps are enough for 1,000 rows, and 600 for 20,000
 _STEPS, _GROWTH = 200, 0.367
-_BATCH = 512
+_BATCH = 256
 
 _RANGES = {
     "balance": (0, 1),
@@ -25,7 +25,7 @@ _RANGES = {
     "ensemble_fraction": (0, 1),
     "dropout": (0, 1),
 }
-OF_TABM: Mapping[str, Any] = {"members": 8, "width": 128, "depth": 2, "dropout": 0.1}
+OF_TABM: Mapping[str, Any] = {"members": 4, "width": 128, "depth": 2, "dropout": 0.1}
 """The defaults of parameters that mean nothing to other networks."""
 
 _LEAST = {"evaluations": 1, "members": 1, "width": 1, "depth": 1, "horizon": 0}

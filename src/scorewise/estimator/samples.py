@@ -11,7 +11,8 @@ from torch import Tensor, nn
 from scorewise.estimator.problems import Context
 from scorewise.estimator.tables import Inputs
 
-_AT_A_TIME = 8192  # rows to predict
+# Rows to predict at a time: on a CPU few enough for its cache, elsewhere enough to keep the device busy.
+_FEW, _MANY = 512, 8192
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,7 +49,8 @@ def logits_of(network: nn.Module, inputs: Inputs) -> Tensor:
     try:
         place = next((tensor.device for tensor in network.parameters()), torch.device("cpu"))
         with torch.no_grad():
-            parts = zip(*(one.split(_AT_A_TIME) for one in inputs), strict=True)
+            rows = _FEW if place.type == "cpu" else _MANY
+            parts = zip(*(one.split(rows) for one in inputs), strict=True)
             return torch.cat([members_of(network(*(x.to(place) for x in part))).float().cpu() for part in parts])
     finally:
         network.train(mode)
