@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 
 import scorewise as sw
+from benchmarks.quality.data import Kind
 
 
 @dataclass(frozen=True, eq=False)
@@ -19,15 +19,22 @@ class Goal:
     weight: sw.weights.Weight | None = None
 
     def matrix(
-        self, decisions: np.ndarray, y: np.ndarray, groups: np.ndarray | None, times: np.ndarray | None
+        self,
+        decisions: np.ndarray,
+        y: np.ndarray,
+        groups: np.ndarray | None = None,
+        times: np.ndarray | None = None,
     ) -> sw.ConfusionMatrix:
-        """The weighted confusion matrix of 0/1 decisions."""
+        """The weighted confusion matrix of 0/1 decisions; of labels, all of theirs."""
         return sw.confusion_matrix(decisions.astype(np.float64), y, 0.5, self.weight, groups=groups, times=times)
 
     def value(self, matrix: sw.ConfusionMatrix, rows: int) -> float:
-        """The score, greater is better; a cost is one per row, so that sets of any size can be averaged."""
-        value = float(self.score(matrix))
+        """The score, greater is better, of labels their mean; a cost is one per row, for sets of any size."""
+        value = float(self.score(matrix).mean())
         return value / rows if self.name == "cost" else value
+
+    def __repr__(self) -> str:
+        return self.name
 
 
 _VALUE = sw.weights.Value(sw.weights.PUBLISHED)
@@ -41,6 +48,6 @@ def names() -> list[str]:
     return [goal.name for goal in (*TABLE, *SERIES)]
 
 
-def of(kind: Literal["table", "series"]) -> tuple[Goal, ...]:
-    """The scores of tables, or of series: those are value-weighted."""
+def of(kind: Kind) -> tuple[Goal, ...]:
+    """The scores of sets of a kind: those of series are value-weighted."""
     return SERIES if kind == "series" else TABLE

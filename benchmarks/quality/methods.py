@@ -2,55 +2,29 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import pandas as pd
-import torch
 from sklearn.compose import make_column_selector, make_column_transformer
 from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.frozen import FrozenEstimator
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import make_scorer
+from sklearn.model_selection import TunedThresholdClassifierCV
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
-from torch import nn
-from torch.nn.functional import binary_cross_entropy_with_logits
 
 import scorewise as sw
-from benchmarks.quality.data import Task
+from benchmarks.quality import losses
+from benchmarks.quality.deciding import Choice, Decider, Threshold, Tuned, best, chosen, cost_search, half
 from benchmarks.quality.goals import Goal
-
-
-@dataclass(frozen=True, eq=False)
-class Rows:
-    """Some rows of a set."""
-
-    X: pd.DataFrame
-    y: np.ndarray
-    groups: np.ndarray | None
-    times: np.ndarray | None
-
-    @classmethod
-    def of(cls, task: Task, rows: np.ndarray) -> Rows:
-        """The rows of a set with these numbers."""
-        groups, times = (None if a is None else a[rows] for a in (task.groups, task.times))
-        return cls(task.X.iloc[rows].reset_index(drop=True), task.y[rows], groups, times)
-
-
-class Decider(Protocol):
-    """What a method makes for one score."""
-
-    @property
-    def threshold(self) -> float | None:
-        """Above which probability there is an alarm; None if it does not tell."""
-
-    def decide(self, X: pd.DataFrame, groups: np.ndarray | None, times: np.ndarray | None) -> np.ndarray:
-        """An alarm or none for each row: 1 or 0."""
-
+from benchmarks.quality.networks import Loss, moments
+from benchmarks.quality.rows import Rows
 
 Fit = Callable[[Rows, Rows, Sequence[Goal], int], list[Decider]]
 """From rows to fit on, rows to choose by, scores, and a seed: a decider for each score."""
@@ -64,55 +38,70 @@ class Method:
         name: What results are filed under.
         fit: Fits, for several scores at once.
         shared: Whether one fit serves all scores. If not, each score has a fit of its own.
+        costs: Whether it is for costs alone.
     """
 
     name: str
     fit: Fit
     shared: bool = True
+    costs: bool = False
 
     def key(self, goal: Goal) -> str:
         """Scores with the same key are given to one fit."""
         return "" if self.shared else goal.name
 
-
-# ------------------------------------------------------------------------------------------------- thresholds
-
-
-@dataclass(frozen=True, eq=False)
-class Tuned:
-    """Alarms where a probability is above a threshold."""
-
-    probability: Callable[[pd.DataFrame], np.ndarray]
-    threshold: float | None
-
-    def decide(self, X: pd.DataFrame, groups: np.ndarray | None, times: np.ndarray | None) -> np.ndarray:
-        """An alarm or none for each row."""
-        return (self.probability(X) > self.threshold).astype(np.int64)
+    def serves(self, goal: Goal) -> bool:
+        """Whether it can be fitted for a score."""
+        return not self.costs or goal.name == "cost"
 
 
-def best(probabilities: np.ndarray, validation: Rows, goal: Goal) -> tuple[float, float]:
-    """The exactly best threshold on the validation rows, and the score there."""
-    curve = sw.score_curve(
-        probabilities, validation.y, goal.score, goal.weight, groups=validation.groups, times=validation.times
-    )
-    return curve.best()
+# ------------------------------------------------------------------------------------------------ scikit-learn
+
+Tune = Callable[[Any, Rows, Goal], float]
+"""From a classifier that is fitted, and validation rows of one label: a threshold."""
 
 
 def _classifier(
-    make: Callable[[int], Any], train: Rows, validation: Rows, goals: Sequence[Goal], seed: int
+    train: Rows, validation: Rows, goals: Sequence[Goal], seed: int, *, make: Callable[[int], Any], tune: Tune
 ) -> list[Decider]:
-    """A scikit-learn classifier, and for each score its best threshold."""
-    model = make(seed).fit(train.X, train.y)
+    """A scikit-learn classifier, one for each label, and for each score its thresholds."""
+    models = [make(seed).fit(train.X, y) for y in _columns(train.y)]
 
     def probability(X: pd.DataFrame) -> np.ndarray:
-        return model.predict_proba(X)[:, 1]
+        return np.stack([model.predict_proba(X)[:, 1] for model in models], axis=1).reshape(len(X), *train.y.shape[1:])
 
-    predictions = probability(validation.X)
-    return [Tuned(probability, best(predictions, validation, goal)[0]) for goal in goals]
+    columns = [Rows(validation.X, y, validation.groups, validation.times) for y in _columns(validation.y)]
+    deciders: list[Decider] = []
+    for goal in goals:
+        thresholds = [tune(model, rows, goal) for model, rows in zip(models, columns, strict=True)]
+        deciders.append(Tuned(probability, thresholds[0] if train.y.ndim == 1 else np.array(thresholds)))
+    return deciders
 
 
-def _trees(seed: int, class_weight: str | None = None) -> HistGradientBoostingClassifier:
-    return HistGradientBoostingClassifier(class_weight=class_weight, random_state=seed)
+def _columns(y: np.ndarray) -> list[np.ndarray]:
+    return [y] if y.ndim == 1 else list(y.T)
+
+
+def _exactly(model: Any, validation: Rows, goal: Goal) -> float:
+    return float(best(model.predict_proba(validation.X)[:, 1], validation, goal)[0])
+
+
+def _by_scikit_learn(model: Any, validation: Rows, goal: Goal) -> float:
+    """One of a hundred thresholds, by scikit-learn's own search."""
+
+    def score(y: np.ndarray, decisions: np.ndarray) -> float:
+        return goal.value(goal.matrix(decisions, y, **validation.context), len(y))
+
+    search = TunedThresholdClassifierCV(FrozenEstimator(model), scoring=make_scorer(score), cv="prefit", refit=False)
+    return float(search.fit(validation.X, validation.y).best_threshold_)
+
+
+def _trees(seed: int) -> HistGradientBoostingClassifier:
+    return HistGradientBoostingClassifier(random_state=seed)
+
+
+def _balanced_trees(seed: int) -> HistGradientBoostingClassifier:
+    return HistGradientBoostingClassifier(class_weight="balanced", random_state=seed)
 
 
 def _logistic(seed: int) -> Pipeline:
@@ -134,65 +123,50 @@ def _numbers() -> Pipeline:
     )
 
 
-# --------------------------------------------------------------------------------------------------- networks
+# ----------------------------------------------------------------------------------------------------- Empulse
 
-_EPOCHS, _PATIENCE = 100, 15
+_COSTS = {"fp_cost": 1.0, "fn_cost": 5.0}  # as of the goal
+
+
+def _cost_logistic(seed: int) -> Pipeline:  # noqa: ARG001  # there is nothing random in it
+    from empulse.models import CSLogitClassifier  # for this and the next alone it must be installed
+
+    return make_pipeline(_numbers(), CSLogitClassifier(**_COSTS))
+
+
+def _cost_trees(seed: int) -> Pipeline:
+    from empulse.models import CSBoostClassifier  # as above
+    from lightgbm import LGBMClassifier  # as above
+
+    trees = LGBMClassifier(random_state=seed, n_jobs=1, verbose=-1)
+    return make_pipeline(_numbers(), CSBoostClassifier(trees, **_COSTS))
+
+
+# ---------------------------------------------------------------------------------------------------- networks
 
 
 def _network(
-    train: Rows, validation: Rows, goals: Sequence[Goal], seed: int, *, balanced: bool = False
+    train: Rows, validation: Rows, goals: Sequence[Goal], seed: int, *, choose: Choice = best, **trained: Any
 ) -> list[Decider]:
-    """Two layers of 128 by cross entropy; for each score the epoch that did best on the validation rows.
-
-    One training serves all scores: each stops to look when it has not improved for some epochs, and the training ends
-    with the last of them. What a score gets does not depend on which others there are.
-    """
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        return _trained(train, validation, goals, balanced=balanced)
+    """A network of one training, which serves all scores; for each score its best moment."""
+    found, seconds = moments(train, validation, seed, **trained)
+    return chosen(found, choose, validation, goals, seconds)
 
 
-def _trained(train: Rows, validation: Rows, goals: Sequence[Goal], *, balanced: bool) -> list[Decider]:
-    inputs = _numbers().fit(train.X)
-    x, y = _tensor(inputs, train.X), torch.from_numpy(train.y).float()
-    network = nn.Sequential(
-        nn.Linear(x.shape[1], 128), nn.ReLU(), nn.Linear(128, 128), nn.ReLU(), nn.Linear(128, 1), nn.Flatten(0)
-    )
-    pos_weight = (1 - y).sum() / y.sum() if balanced else None
-    optimizer = torch.optim.AdamW(network.parameters(), lr=1e-3)
-    batch = min(256, max(32, len(y) // 50))  # small sets need steps, large ones speed
-    chosen = _tensor(inputs, validation.X)
-    kept: dict[str, tuple[float, float, nn.Module, int]] = {}
-    for epoch in range(_EPOCHS):
-        looking = [goal for goal in goals if goal.name not in kept or epoch - kept[goal.name][3] <= _PATIENCE]
-        if not looking:
-            break
-        for rows in torch.randperm(len(y)).split(batch):
-            optimizer.zero_grad()
-            binary_cross_entropy_with_logits(network(x[rows]), y[rows], pos_weight=pos_weight).backward()
-            optimizer.step()
-        predictions = _probability(network, chosen)
-        snapshot = copy.deepcopy(network)
-        for goal in looking:
-            threshold, value = best(predictions, validation, goal)
-            if goal.name not in kept or value > kept[goal.name][0]:
-                kept[goal.name] = value, threshold, snapshot, epoch
-
-    def decider(goal: Goal) -> Tuned:
-        _, threshold, network, _ = kept[goal.name]
-        return Tuned(lambda X: _probability(network, _tensor(inputs, X)), threshold)
-
-    return [decider(goal) for goal in goals]
+def _network_for(
+    train: Rows, validation: Rows, goals: Sequence[Goal], seed: int, *, weighted: bool = True, **params: Any
+) -> list[Decider]:
+    """For each score a network that was trained for it, with the threshold at 0.5."""
+    deciders: list[Decider] = []
+    for goal in goals:
+        aim = {"score": goal.score, "weight": goal.weight if weighted else None}
+        found, seconds = moments(train, validation, seed, name=f"{goal.name} {params}", share=1.0, **aim, **params)
+        deciders += chosen(found, half, validation, [goal], seconds)
+    return deciders
 
 
-def _tensor(inputs: Pipeline, X: pd.DataFrame) -> torch.Tensor:
-    return torch.from_numpy(inputs.transform(X)).float()
-
-
-def _probability(network: nn.Module, x: torch.Tensor) -> np.ndarray:
-    with torch.no_grad():
-        # float64: float32 has few numbers close to 1
-        return network(x).double().sigmoid().numpy()
+def _by(loss: Loss) -> Fit:
+    return partial(_network, name=loss.__name__, loss=loss)
 
 
 # -------------------------------------------------------------------------------------------------- scorewise
@@ -201,9 +175,10 @@ def _probability(network: nn.Module, x: torch.Tensor) -> np.ndarray:
 @dataclass(frozen=True, eq=False)
 class _Classifier:
     model: Any
-    threshold: float | None
+    threshold: Threshold | None
+    before: float = 0.0
 
-    def decide(self, X: pd.DataFrame, groups: np.ndarray | None, times: np.ndarray | None) -> np.ndarray:
+    def decide(self, X: pd.DataFrame) -> np.ndarray:
         return np.asarray(self.model.predict(X)).astype(np.int64)
 
 
@@ -211,18 +186,12 @@ def _score_classifier(
     params: dict[str, object], train: Rows, validation: Rows, goals: Sequence[Goal], seed: int
 ) -> list[Decider]:
     """One ScoreClassifier for each score, which chooses on the validation rows."""
-    X = pd.concat([train.X, validation.X], ignore_index=True)
-    y = np.concatenate([train.y, validation.y])
-    context = {
-        name: np.concatenate([getattr(train, name), getattr(validation, name)])
-        for name in ("groups", "times")
-        if getattr(train, name) is not None
-    }
-    mask = np.arange(len(y)) >= len(train.y)
+    rows = train.then(validation)
+    mask = np.arange(len(rows.y)) >= len(train.y)
     deciders: list[Decider] = []
     for goal in goals:
         model = sw.ScoreClassifier(score=goal.score, weight=goal.weight, random_state=seed, **params)
-        model.fit(X, y, validation=mask, **context)
+        model.fit(rows.X, rows.y, validation=mask, **rows.context)
         deciders.append(_Classifier(model, getattr(model, "threshold_", None)))
     return deciders
 
@@ -237,33 +206,48 @@ def variant(name: str, **params: object) -> Method:
     return Method(name, partial(_score_classifier, params), shared=False)
 
 
+_COSINE = sw.priors.RaisedCosine(0.5, 0.1)
+_STEEP = sw.priors.Logistic(0.5, 1 / 73)  # AnyLoss amplifies probabilities by a sigmoid of this steepness
+
+_ENTROPY = "cross entropy"
+
 METHODS = {
     method.name: method
     for method in (
-        Method("hgb_tuned", partial(_classifier, _trees)),
-        Method("hgb_balanced_tuned", partial(_classifier, partial(_trees, class_weight="balanced"))),
-        Method("logistic_balanced_tuned", partial(_classifier, _logistic)),
-        Method("mlp_bce_tuned", _network),
-        Method("mlp_wbce_tuned", partial(_network, balanced=True)),
         variant("scorewise"),
-        # its ingredients, one at a time
-        variant("share_0", share=0.0),
-        variant("share_half", share=0.5),
-        variant("share_1", share=1.0),
-        variant("share_of_three", share=(0.0, 0.5, 0.9)),
-        variant("half_balanced", share=0.5, balance=1.0),
-        variant("half_warm", share=0.5, warm_up=0.5),
-        variant("half_warm_shift", share=0.5, warm_up=0.5, shift=True, prior=sw.priors.RaisedCosine(0.5, 0.1)),
-        variant("half_narrow", share=0.5, prior=sw.priors.RaisedCosine(0.5, 0.1)),
-        variant("half_annealed", share=0.5, prior=(sw.priors.RaisedCosine(0.5, 0.5), sw.priors.RaisedCosine(0.5, 0.1))),
-        variant("half_exact", share=0.5, exact=True),
-        variant("half_large_batch", share=0.5, batch_size=2048),
-        variant("half_mean", share=0.5, ensemble="mean"),
-        variant("half_vote", share=0.5, ensemble="vote"),
-        variant("half_average", share=0.5, weight_average=0.99),
-        variant("half_long", share=0.5, steps=1200),
+        Method("bce_at_half", partial(_network, name=_ENTROPY, choose=half)),
+        Method("bce_tuned", partial(_network, name=_ENTROPY)),
+        Method("plug_in", partial(_network, name=_ENTROPY, choose=cost_search)),
+        Method("wbce_tuned", partial(_network, name="balanced", balance=1.0)),
+        Method("focal_tuned", _by(losses.focal)),
+        Method("dice_tuned", _by(losses.dice)),
+        Method("aucm_tuned", _by(losses.aucm)),
+        Method("anyloss", partial(_network_for, prior=_STEEP, weighted=False), shared=False),
+        Method("sol_uniform", partial(_network_for), shared=False),
+        Method("sol_cosine", partial(_network_for, prior=_COSINE), shared=False),
+        Method("hgb_tuned", partial(_classifier, make=_trees, tune=_by_scikit_learn)),
+        Method("hgb_balanced_tuned", partial(_classifier, make=_balanced_trees, tune=_by_scikit_learn)),
+        Method("logistic_balanced_tuned", partial(_classifier, make=_logistic, tune=_exactly)),
+        Method("empulse_logistic", partial(_classifier, make=_cost_logistic, tune=_exactly), costs=True),
+        Method("empulse_boosting", partial(_classifier, make=_cost_trees, tune=_exactly), costs=True),
     )
 }
-BASELINES = ("hgb_tuned", "hgb_balanced_tuned", "logistic_balanced_tuned", "mlp_bce_tuned", "mlp_wbce_tuned")
-MAIN = (*BASELINES, "scorewise")
+MAIN = tuple(METHODS)
 """What a run fits unless it is told otherwise; the rest are ingredients of scorewise, one at a time."""
+
+_INGREDIENTS: dict[str, dict[str, Any]] = {
+    "share_0": {"share": 0.0},
+    "share_half": {"share": 0.5},
+    "share_1": {"share": 1.0},
+    "share_of_three": {"share": (0.0, 0.5, 0.9)},
+    "balanced": {"balance": 1.0},
+    "warm_up": {"warm_up": 0.5},
+    "narrow": {"prior": _COSINE},
+    "narrow_warm_shift": {"prior": _COSINE, "warm_up": 0.5, "shift": True},
+    "annealed": {"prior": (sw.priors.RaisedCosine(0.5, 0.5), _COSINE)},
+    "exact": {"exact": True},
+    "mean": {"ensemble": "mean"},
+    "vote": {"ensemble": "vote"},
+    "average": {"weight_average": 0.99},
+}
+METHODS |= {name: variant(name, **params) for name, params in _INGREDIENTS.items()}

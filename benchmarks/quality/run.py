@@ -1,6 +1,6 @@
 """Fit methods to sets and keep how they do on held-out rows.
 
-    python -m benchmarks.quality [--sets NAME ...] [--scores NAME ...] [--methods NAME ...] [--seeds N] [--out FOLDER]
+    python -m benchmarks.quality [--sets NAME ...] [--scores NAME ...] [--methods NAME ...] [--seeds N] [--workers N]
 
 A result that is known already is not made again, so that a run which was stopped goes on where it was. A fit that
 breaks is kept with its error, does not stop the run, and is tried again by the next one.
@@ -9,25 +9,30 @@ breaks is kept with its error, does not stop the run, and is tried again by the 
 from __future__ import annotations
 
 import argparse
-import platform
+import itertools
+import os
 import statistics
-import subprocess
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import cache
-from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
+from joblib import Parallel, delayed
 
+from benchmarks.provenance import versions
 from benchmarks.quality import data, goals, results, tables
 from benchmarks.quality.data import Task
+from benchmarks.quality.deciding import Decider
 from benchmarks.quality.goals import Goal
-from benchmarks.quality.methods import MAIN, METHODS, Decider, Method, Rows
+from benchmarks.quality.methods import MAIN, METHODS, Method
+from benchmarks.quality.rows import Rows
 
+PACKAGES = ("torch", "scikit-learn", "numpy", "pandas", "libauc", "empulse", "lightgbm")
+"""Whose versions are kept with each result."""
 GUESS = 10.0
 """Seconds of a fit that nothing is known about."""
 AROUND = 0.5
@@ -60,56 +65,77 @@ def jobs(
         known: Results that there are; those with an error count as missing.
     """
     found = []
-    for name, wanted in sets.items():
-        for seed in range(seeds):
-            for method in methods:
-                shares: dict[str, list[Goal]] = {}
-                for goal in wanted:
-                    row = known.get((name, goal.name, method.name, seed))
-                    if row is None or row["error"] is not None:
-                        shares.setdefault(method.key(goal), []).append(goal)
-                found += [Job(name, seed, method, tuple(some)) for some in shares.values()]
+    for seed, (name, wanted), method in itertools.product(range(seeds), sets.items(), methods):
+        shares: dict[str, list[Goal]] = {}
+        for goal in wanted:
+            row = known.get((name, goal.name, method.name, seed))
+            if method.serves(goal) and (row is None or row["error"] is not None):
+                shares.setdefault(method.key(goal), []).append(goal)
+        found += [Job(name, seed, method, tuple(some)) for some in shares.values()]
     return found
 
 
-def run(todo: Sequence[Job], tasks: Mapping[str, Task], folder: Path, typical: Mapping[tuple[str, str], float]) -> None:
+def run(
+    todo: Sequence[Job],
+    tasks: Mapping[str, Task],
+    folder: Path,
+    typical: Mapping[tuple[str, str], float],
+    workers: int = 1,
+) -> None:
     """Do the fits, keep every result at once, and tell how far it is.
 
+    Fits of the same set and seed are done one after another by the same worker, since methods may share a training.
+
     Args:
-        todo: The fits, those of one set together.
-        tasks: The sets by name; one that is loaded when it is asked for is asked for once.
+        todo: The fits.
+        tasks: The sets by name; one that is loaded when it is asked for is asked for once for each seed.
         folder: Where results are kept.
         typical: Seconds that a fit of a method to a set has taken, by (set, method).
+        workers: How many processes work on it.
     """
-    guesses = [guess(job, typical) for job in todo]
-    print(f"{len(todo)} fits, {sum(len(job.goals) for job in todo)} results, {_span(sum(guesses))} or so", flush=True)
-    started = time.perf_counter()
-    task = None
-    for k, job in enumerate(todo):
-        if task is None or task.name != job.set:
-            task = tasks[job.set]
-        rows = outcomes(task, job)
+    guesses = {job: guess(job, typical) for job in todo}
+    results_of = sum(len(job.goals) for job in todo)
+    total = sum(guesses.values())
+    print(f"{len(todo)} fits, {results_of} results, {_span(total / workers)} or so", flush=True)
+    together = [list(some) for _, some in itertools.groupby(todo, key=lambda job: (job.set, job.seed))]
+    started, passed = time.perf_counter(), 0.0
+    each = (delayed(_work)(some, tasks, folder) for some in together)
+    for k, done in enumerate(Parallel(n_jobs=workers, return_as="generator_unordered")(each)):
+        passed += sum(guesses[job] for job in todo if (job.set, job.seed) == done)
+        left = (time.perf_counter() - started) * (total - passed) / passed
+        print(f"[{k + 1}/{len(together)}] {done[0]}, seed {done[1]}, is done; {_span(left)} left", flush=True)
+
+
+def _work(todo: Sequence[Job], tasks: Mapping[str, Task], folder: Path) -> tuple[str, int]:
+    """Do the fits of one set and seed."""
+    torch.set_num_threads(1)  # batches are small: a second thread would wait more than work
+    task = tasks[todo[0].set]
+    split = data.split(task, todo[0].seed)
+    parts = [Rows.of(task, part) for part in (split.train, split.validation, split.test)]
+    for job in todo:
+        rows = outcomes(parts, job)
         for row in rows:
             results.put(folder, row)
-        passed = time.perf_counter() - started
-        left = sum(guesses[k + 1 :]) * passed / sum(guesses[: k + 1])
         told = rows[0]["error"] or ", ".join(f"{row['score']} {row['test']:.3f}" for row in rows)
-        print(
-            f"[{k + 1}/{len(todo)}] {job.set} seed {job.seed} {job.method.name} {rows[0]['seconds']} s: {told}; "
-            f"{_span(left)} left",
-            flush=True,
-        )
+        print(f"  {job.set} seed {job.seed} {job.method.name} {rows[0]['seconds']} s: {told}", flush=True)
+    return todo[0].set, todo[0].seed
 
 
-def outcomes(task: Task, job: Job) -> list[results.Row]:
-    """Fit, decide, judge: a result for each score."""
-    split = data.split(task, job.seed)
-    train, validation, test = (Rows.of(task, part) for part in (split.train, split.validation, split.test))
-    common: results.Row = {"versions": _versions(), "date": datetime.now(UTC).date().isoformat()}
+def outcomes(parts: Sequence[Rows], job: Job) -> list[results.Row]:
+    """Fit, decide, judge: a result for each score.
+
+    Args:
+        parts: Rows to fit on, to choose by, and to judge.
+        job: The fit.
+    """
+    train, validation, test = parts
+    common: results.Row = {"versions": versions(*PACKAGES), "date": datetime.now(UTC).date().isoformat()}
     started = time.perf_counter()
     try:
         deciders = job.method.fit(train, validation, job.goals, job.seed)
-        common["seconds"] = round(time.perf_counter() - started, 2)
+        # a training that was done for another method is counted for this one, too, unless it was done just now
+        seconds = max(time.perf_counter() - started, *(decider.before for decider in deciders))
+        common["seconds"] = round(seconds, 2)
         judged = [_judged(decider, goal, validation, test) for decider, goal in zip(deciders, job.goals, strict=True)]
     except Exception as error:  # noqa: BLE001  # whatever breaks one fit must not end a run of hours
         common.setdefault("seconds", round(time.perf_counter() - started, 2))
@@ -151,10 +177,11 @@ class Tasks(Mapping[str, Task]):
 def main(argv: Sequence[str] | None = None) -> None:
     """Run what is missing, and print the tables of all that there is."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--sets", nargs="+", choices=data.names(), default=data.quick(), metavar="NAME")
+    parser.add_argument("--sets", nargs="+", choices=data.names(), default=data.names(), metavar="NAME")
     parser.add_argument("--scores", nargs="+", choices=goals.names(), default=goals.names(), metavar="NAME")
     parser.add_argument("--methods", nargs="+", choices=list(METHODS), default=MAIN, metavar="NAME")
-    parser.add_argument("--seeds", type=int, default=2, help="seeds 0, 1, … (default: %(default)s)")
+    parser.add_argument("--seeds", type=int, default=5, help="seeds 0, 1, … (default: %(default)s)")
+    parser.add_argument("--workers", type=int, default=os.cpu_count(), help="processes (default: %(default)s)")
     parser.add_argument("--out", type=Path, default=results.FOLDER, help="where results are kept")
     parser.add_argument("--again", action="store_true", help="make known results anew")
     parser.add_argument("--reference", default="scorewise", help="the method that tables compare with the others")
@@ -164,7 +191,6 @@ def main(argv: Sequence[str] | None = None) -> None:
         parser.error(
             f"not installed: {', '.join(absent)}. pip install --no-deps -r benchmarks/quality/requirements.txt"
         )
-    torch.set_num_threads(1)  # batches are small: a second thread would wait more than work
     results.prepare(options.out)
     known = results.read(options.out)
     wanted = {
@@ -172,7 +198,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     }
     chosen = [METHODS[name] for name in options.methods]
     todo = jobs(wanted, chosen, options.seeds, {} if options.again else known)
-    run(todo, Tasks(), options.out, durations(known))
+    run(todo, Tasks(), options.out, durations(known), options.workers)
     results.gather(options.out)
     print(tables.page(results.read(options.out).values(), options.reference))
     if options.out == results.FOLDER:
@@ -180,12 +206,12 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def _judged(decider: Decider, goal: Goal, validation: Rows, test: Rows) -> dict[str, object]:
-    found: dict[str, object] = {"threshold": decider.threshold}
+    found: dict[str, object] = {"threshold": _told(decider.threshold)}
     for part, rows in (("validation", validation), ("test", test)):
-        decisions = decider.decide(rows.X, rows.groups, rows.times)
+        decisions = decider.decide(rows.X)
         if decisions.shape != rows.y.shape or not np.isin(decisions, (0, 1)).all():
             raise ValueError(f"decisions must be {rows.y.shape} zeros and ones, saw {decisions.shape}.")
-        matrix = goal.matrix(decisions, rows.y, rows.groups, rows.times)
+        matrix = goal.matrix(decisions, rows.y, **rows.context)
         found[part] = round(goal.value(matrix, len(rows.y)), 6)
     # of the test rows, the last of the two
     found["matrix"] = [int(((decisions == d) & (test.y == y)).sum()) for y, d in ((0, 0), (0, 1), (1, 0), (1, 1))]
@@ -194,24 +220,9 @@ def _judged(decider: Decider, goal: Goal, validation: Rows, test: Rows) -> dict[
     return found
 
 
-@cache
-def _versions() -> str:
-    packages = ("torch", "scikit-learn", "numpy", "pandas")
-    own = f"scorewise {version('scorewise')}{_commit()}"
-    return ", ".join([f"python {platform.python_version()}", own, *(f"{name} {version(name)}" for name in packages)])
-
-
-def _commit() -> str:
-    """Which code it is, if that is known; a plus: with changes that are not committed."""
-    git = ("git", "-C", str(Path(__file__).parent))
-    try:
-        told = [
-            subprocess.run([*git, *words], capture_output=True, text=True, check=True).stdout.strip()  # noqa: S603  # fixed words
-            for words in (("rev-parse", "--short", "HEAD"), ("status", "--porcelain", "--", "../../src", "."))
-        ]
-    except (OSError, subprocess.CalledProcessError):  # no git, or no checkout
-        return ""
-    return f" ({told[0]}{'+' if told[1] else ''})"
+def _told(threshold: Any) -> Any:
+    """A threshold as JSON can tell it."""
+    return None if threshold is None else np.asarray(threshold).tolist()
 
 
 def _span(seconds: float) -> str:

@@ -18,10 +18,12 @@ from pathlib import Path
 import numpy as np
 from scipy.stats import rankdata, wilcoxon
 
-from benchmarks.quality import data, goals, results
-from benchmarks.quality.methods import BASELINES, MAIN
+from benchmarks.quality import data, figure, goals, results
+from benchmarks.quality.methods import MAIN, METHODS
 
 PAGE = Path(__file__).parent.parent / "QUALITY.md"
+FIGURE = Path(__file__).parent.parent / "figures" / "quality.svg"
+HALVES = {"chosen": data.chosen_on(), "confirmed": data.confirmed_on()}
 
 Pair = tuple[str, str]
 TIE = 1e-9
@@ -47,7 +49,19 @@ class Grid:
 
 @dataclass(frozen=True)
 class Duel:
-    """A reference against another method, over all pairs."""
+    """A reference against another method, over all pairs.
+
+    Attributes:
+        other: The other method.
+        wins: Pairs in which the reference is better.
+        ties: Pairs in which both are the same.
+        losses: The other pairs.
+        gain: The mean of what it is better by.
+        p: Of Wilcoxon's signed-rank test over pairs.
+        holm: The same, adjusted for all methods.
+        by_set: Of the test over sets, each of which gives the mean over its scores: scores of a set go together.
+        by_set_holm: The same, adjusted.
+    """
 
     other: str
     wins: int
@@ -56,6 +70,8 @@ class Duel:
     gain: float
     p: float
     holm: float
+    by_set: float
+    by_set_holm: float
 
 
 def grid(rows: Iterable[results.Row], methods: Sequence[str] | None = None, *, of: str = "test") -> Grid:
@@ -96,7 +112,7 @@ def mean_ranks(scores: Grid) -> list[float]:
 
 
 def duels(scores: Grid, reference: str) -> list[Duel]:
-    """The reference against each other method: Wilcoxon's signed-rank test over pairs, by Holm for all methods.
+    """The reference against each other method, by Wilcoxon's signed-rank test, and by Holm for all methods.
 
     Args:
         scores: The scores.
@@ -107,15 +123,26 @@ def duels(scores: Grid, reference: str) -> list[Duel]:
     for k, other in enumerate(scores.methods):
         if k == place:
             continue
-        differences = [_difference(row[place], row[k]) for row in scores.values.values()]
+        by_pair = {pair: _difference(row[place], row[k]) for pair, row in scores.values.items()}
+        differences = list(by_pair.values())
         wins, losses = sum(d > TIE for d in differences), sum(d < -TIE for d in differences)
-        told = [d for d in differences if abs(d) > TIE]
         finite = [d for d in differences if math.isfinite(d)]
-        # ranks of the differences are all that counts: any number larger than the rest will do for an infinite one
-        p = float(wilcoxon(np.nan_to_num(told, posinf=1e9, neginf=-1e9)).pvalue) if told else 1.0
         gain = statistics.mean(finite) if finite else math.nan
-        found.append((other, wins, len(differences) - wins - losses, losses, gain, p))
-    return [Duel(*duel, adjusted) for duel, adjusted in zip(found, holm([duel[-1] for duel in found]), strict=True)]
+        sets = dict.fromkeys(name for name, _ in by_pair)
+        means = [statistics.mean(d for (of, _), d in by_pair.items() if of == name) for name in sets]
+        counts = (wins, len(differences) - wins - losses, losses)
+        found.append((other, counts, gain, _signed_rank(differences), _signed_rank(means)))
+    adjusted = zip(*(holm([duel[k] for duel in found]) for k in (3, 4)), strict=True)
+    return [
+        Duel(other, *counts, gain, p, p_adjusted, by_set, by_set_adjusted)
+        for (other, counts, gain, p, by_set), (p_adjusted, by_set_adjusted) in zip(found, adjusted, strict=True)
+    ]
+
+
+def _signed_rank(differences: Sequence[float]) -> float:
+    told = [d for d in differences if abs(d) > TIE]
+    # ranks of the differences are all that counts: any number larger than the rest will do for an infinite one
+    return float(wilcoxon(np.nan_to_num(told, posinf=1e9, neginf=-1e9)).pvalue) if told else 1.0
 
 
 def holm(p: Sequence[float]) -> list[float]:
@@ -166,6 +193,20 @@ def page(
     return "\n".join(lines)
 
 
+def summary(rows: Collection[results.Row], reference: str, methods: Sequence[str]) -> str:
+    """The means, the ranks and the duels alone.
+
+    Args:
+        rows: Results.
+        reference: The method that the others are compared with.
+        methods: The columns.
+    """
+    scores = grid(rows, methods)
+    if not scores.values:
+        return "No set and score has results of all methods yet."
+    return "\n".join([_summary(scores), "", *_means(scores, None), "", *_duels(scores, reference)])
+
+
 def _summary(scores: Grid) -> str:
     sets = len({name for name, _ in scores.values})
     seeds = sorted(set(scores.seeds.values()))
@@ -191,12 +232,17 @@ def _means(scores: Grid, known: list[float] | None) -> list[str]:
 
 def _duels(scores: Grid, reference: str) -> list[str]:
     lines = [f"{reference} against each other method, over pairs:\n"]
-    lines.append("| | wins | ties | losses | mean gain | Wilcoxon's p | by Holm |\n|---|---:|---:|---:|---:|---:|---:|")
+    lines.append("| | wins | ties | losses | mean gain | p over pairs | by Holm | p over sets | by Holm |")
+    lines.append(f"|---|{'---:|' * 8}")
     lines += [
-        f"| {d.other} | {d.wins} | {d.ties} | {d.losses} | {d.gain:+.4f} | {d.p:.4f} | {d.holm:.4f} |"
+        f"| {d.other} | {d.wins} | {d.ties} | {d.losses} | {d.gain:+.4f} | {d.p:.4f} | {d.holm:.4f} | {d.by_set:.4f} "
+        f"| {d.by_set_holm:.4f} |"
         for d in duels(scores, reference)
     ]
-    lines.append("\nScores of one set are not independent: a p-value over pairs is too small rather than too large.")
+    lines.append(
+        "\nWilcoxon's signed-rank test. Scores of one set go together: a p-value over pairs is too small rather than "
+        "too large, and that over sets, by their means, is the one to trust."
+    )
     return lines
 
 
@@ -243,52 +289,103 @@ def _place(pair: Pair) -> tuple[int, str, int]:
     )
 
 
-def write() -> None:
-    """Make benchmarks/QUALITY.md of the results that are kept."""
-    rows = results.read(results.FOLDER).values()
-    first = data.quick()
-    main = [row for row in rows if row["method"] in MAIN]
-    tried = {(row["set"], row["score"]) for row in rows if row["method"] not in MAIN}
-    others = [row for row in rows if row["method"] not in BASELINES and (row["set"], row["score"]) in tried]
-    text = _PAGE.format(
-        chosen=", ".join(first),
-        main=page([row for row in main if row["set"] in first], "scorewise"),
-        further=page([row for row in main if row["set"] not in first], "scorewise"),
-        ingredients=page(others, "scorewise", seconds=False, validation=True),
-    )
-    PAGE.write_text(text, encoding="utf-8")
-
-
 _PAGE = """# Quality
 
 This page is made by `make quality`, from the results in `results/quality.json`.
 
-Every method is fitted to the same rows, and chooses thresholds and whatever else it chooses on the same validation
-rows; what is told are scores on rows that none has seen. Tables are cut at random, 60/20/20, series in order of time,
-with a gap between the parts; of large sets at most 20,000 rows are fitted to. Scores that begin with *w* are
-value-weighted (`Value(PUBLISHED)`); *cost* is minus the mean cost, a miss being worth five false alarms. The *_tuned*
-have the exactly best threshold. `scorewise` is `ScoreClassifier` with its defaults. Seconds are of one thread, and of a
-machine that was doing other things too.
+Every method is fitted to the same rows, and chooses thresholds, moments and whatever else it chooses on the same
+validation rows; what is told are scores on rows that none has seen. Tables are cut at random, 60/20/20, series in order
+of time, with a gap between the parts; of large sets at most 20,000 rows are fitted to. Scores that begin with *w* are
+value-weighted (`Value(PUBLISHED)`); *cost* is minus the mean cost, a miss being worth five false alarms. Of sets with
+labels a score is the mean over the labels.
 
-The defaults were chosen in trials on the first six sets, {chosen}, with an eye on their test rows: the first tables
-flatter scorewise. The tables after them are of sets that had no part in it.
+All networks are the same one, TabM as in `ScoreClassifier`, with the same batches, optimiser and learning rates, and
+take the same number of steps in all: `scorewise` divides them between two shares of the score, which it chooses from,
+the others take them in one run. All keep the best of the same number of moments.
 
-## Six sets
+- **scorewise**: `ScoreClassifier` with its defaults.
+- **bce_at_half**, **bce_tuned**: cross entropy, with the threshold at 0.5, and with the exactly best one.
+- **plug_in**: cross entropy, and the threshold that its probabilities ask for, by cost search (Narasimhan et al. 2015).
+- **wbce_tuned**: cross entropy whose classes weigh the same in all, with the exactly best threshold; so are
+  **focal_tuned** (focal loss, γ = 2), **dice_tuned** (soft Dice, that is, soft F1) and **aucm_tuned** (LibAUC's AUCM).
+- **anyloss**: AnyLoss (Han et al. 2024), for the score without a weight, at 0.5. **sol_uniform**, **sol_cosine**:
+  score-oriented losses as published, for the score with its weight, at 0.5; the cosine is 0.5 ± 0.1.
+- **hgb_tuned**, **hgb_balanced_tuned**: scikit-learn's HistGradientBoostingClassifier, whose threshold
+  TunedThresholdClassifierCV chooses on the validation rows, from 100. **logistic_balanced_tuned**: logistic regression.
+- **empulse_logistic**, **empulse_boosting**: Empulse's cost-sensitive classifiers, for costs alone.
 
-{main}
+Seconds are of one thread of a machine whose two cores were both at work.
 
-## Sets that had no part in any choice
+![Mean ranks](figures/quality.svg)
 
-{further}
+## All sets
+
+{all}
+
+## Value-weighted scores alone
+
+{weighted}
+
+## Where the defaults were chosen, and where they were not
+
+Defaults were chosen on {chosen}, with a view of their test rows.
+
+{chosen_table}
+
+The other sets had no part in it: {confirmed}.
+
+{confirmed_table}
+
+## Costs
+
+{costs}
 
 ## Ingredients
 
-`ScoreClassifier` with one thing changed at a time: *share_…* is the share of the score in the loss, and *half_…* has
-half of it. What could be chosen before the test rows are seen is the best on validation rows; these have been used by
-every fit to choose a moment and a threshold, and by those with several shares to choose one of them.
+`ScoreClassifier` with one thing changed at a time. What could be chosen before the test rows are seen is the best on
+validation rows; these have been used by every fit to choose a moment and a threshold.
 
 {ingredients}
+
+## Made with
+
+{made}
 """
+
+
+def write() -> None:
+    """Make benchmarks/QUALITY.md, and its figure, of the results that are kept."""
+    rows = list(results.read(results.FOLDER).values())
+    everywhere = [name for name in MAIN if not METHODS[name].costs]
+    main = [row for row in rows if row["method"] in everywhere]
+    values = {goal.name for goal in goals.SERIES}
+    costs = [row for row in rows if row["score"] == "cost" and row["method"] in MAIN]
+    tried = {(row["set"], row["score"]) for row in rows if row["method"] not in MAIN}
+    others = set(MAIN) - {"scorewise"}
+    ingredients = [row for row in rows if row["method"] not in others and (row["set"], row["score"]) in tried]
+    halves = {name: [row for row in main if row["set"] in some] for name, some in HALVES.items()}
+    found = {name: grid(some, everywhere) for name, some in halves.items()}
+    figure.draw(everywhere, {name: mean_ranks(scores) for name, scores in found.items() if scores.values}, FIGURE)
+    text = _PAGE.format(
+        chosen=", ".join(data.chosen_on()),
+        confirmed=", ".join(data.confirmed_on()),
+        all=page(main, "scorewise", everywhere),
+        weighted=summary([row for row in main if row["score"] in values], "scorewise", everywhere),
+        chosen_table=summary(halves["chosen"], "scorewise", everywhere),
+        confirmed_table=summary(halves["confirmed"], "scorewise", everywhere),
+        costs=summary(costs, "scorewise", MAIN),
+        ingredients=page(ingredients, "scorewise", seconds=False, validation=True),
+        made=_made(rows),
+    )
+    PAGE.write_text(text, encoding="utf-8")
+
+
+def _made(rows: Iterable[results.Row]) -> str:
+    """With what, and when."""
+    found: dict[str, list[str]] = {}
+    for row in rows:
+        found.setdefault(str(row["versions"]), []).append(str(row["date"]))
+    return "\n".join(f"- {told}: {len(dates):,} results, {min(dates)} to {max(dates)}" for told, dates in found.items())
 
 
 def main(argv: Sequence[str] | None = None) -> None:
