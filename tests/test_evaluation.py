@@ -989,3 +989,8 @@ def test_one_sample():
     model = evaluate({"m": [0.25]}, [1], draws=3, weight=sw.weights.Value(OMEGA)).models[0]
     assert model.plain.cells == (0, 0, 0, 1)
     assert [(one.rows, one.observed) for one in model.reliability] == [(1, 1.0)]
+
+
+def test_a_mask_that_is_none_is_named():
+    with pytest.raises(TypeError, match="mask must be boolean"):
+        evaluate({"m": [0.2, 0.7]}, [0, 1], mask=torch.ones(2))

@@ -530,3 +530,10 @@ def test_constants_do_not_follow_the_default_device():
         beta = priors.Beta(2.0, 3.0)
     assert mean.item() == pytest.approx(0.5)
     assert beta.cdf(torch.tensor(0.5)).item() == pytest.approx(0.6875)
+
+
+def test_a_density_with_breaks_takes_any_layout():
+    """torch.bucketize warns of values that are not contiguous, and warnings are errors here."""
+    prior = priors.Density(lambda x: 1 + (x > 0.5), breaks=[0.5])
+    x = torch.linspace(0, 1, 6, dtype=torch.float64).reshape(2, 3)
+    assert torch.equal(prior.cdf(x.T), prior.cdf(x.T.contiguous()))

@@ -1131,3 +1131,25 @@ def test_bad_values_are_located_beside_a_weight_too():
         sw.expected_confusion_matrix(torch.tensor([0.2, 0.3]), torch.tensor([2, 1]), None, weight)
     with pytest.raises(ValueError, match="shape"):
         sw.expected_confusion_matrix(torch.rand(3, 1), torch.zeros(3), None, weight)
+
+
+def test_margin_where_a_prior_is_infinitely_dense():
+    """At 0, where Beta(0.3, 20) has its pole: what counts for nothing there must not become NaN in float32."""
+    prior, weight = sw.priors.Beta(0.3, 20.0), sw.weights.Margin(1.0)
+    x, y = torch.tensor([0.0, 1e-30, 0.3]), torch.tensor([1, 0, 1])
+    narrow = sw.expected_confusion_matrix(x, y, prior, weight)
+    wide = sw.expected_confusion_matrix(x.double(), y, prior, weight)
+    for name in ("tn", "fp", "fn", "tp"):
+        # roundings of float32 to 1 less a few
+        assert float(getattr(narrow, name)) == pytest.approx(float(getattr(wide, name)), rel=1e-6, abs=1e-6)
+    masked = sw.expected_confusion_matrix(x, y, prior, weight, mask=torch.tensor([True, True, False]))
+    assert all(math.isfinite(getattr(masked, name)) for name in ("tn", "fp", "fn", "tp"))
+
+
+@pytest.mark.parametrize("threshold", [math.inf, -math.inf, 1e30])
+def test_an_infinite_threshold_is_for_weights_that_do_not_see_it(threshold):
+    x, y = torch.tensor([0.25, 0.75], dtype=torch.float16), torch.tensor([0, 1])
+    with pytest.raises(ValueError, match=r"threshold must be finite for Margin\(kappa=1.0\), which sees it"):
+        sw.confusion_matrix(x, y, threshold, sw.weights.Margin(1.0))
+    matrix = sw.confusion_matrix(x, y, threshold, sw.weights.Value([0.5]))
+    assert (matrix.tp, matrix.tn) == ((1, 0) if threshold < 0 else (0, 1))

@@ -18,7 +18,7 @@ from scorewise._watch import is_valid
 from scorewise.priors import as_prior
 from scorewise.scores import ratio
 from scorewise.weights import Weight
-from scorewise.weights.base import Chances, Pair, as_weight, looks_around
+from scorewise.weights.base import Chances, Pair, as_weight, looks_around, sees_threshold
 
 CELLS = ("tn", "fp", "fn", "tp")
 
@@ -207,6 +207,7 @@ def confusion_matrix(
     with torch.no_grad():
         x = torch.sigmoid(batch.predictions) if from_logits else batch.predictions
         tau = _threshold_like(threshold, x)
+        _check_distance(tau, weights)
         # Each label with its own threshold, if it has one; none is worked on together with another then.
         taus = tuple(tau) if isinstance(weights, tuple) and tau.dim() else tau
         cells = over_labels(batch, group(threshold=taus, weight=weights), (taus, weights), _cells_at)
@@ -302,6 +303,14 @@ def _threshold_like(threshold: object, x: Tensor) -> Tensor:
     if not torch.compiler.is_compiling() and bool(value.isnan().any()):
         raise ValueError("threshold must be a number, saw NaN.")
     return value.to(x.device, x.dtype)
+
+
+def _check_distance(tau: Tensor, weights: Weight | tuple[Weight | None, ...] | None) -> None:
+    """Raise if a weight sees a threshold that is infinitely far from all predictions."""
+    each = weights if isinstance(weights, tuple) else (weights,)
+    seeing = [weight for weight in each if weight is not None and sees_threshold(weight)]
+    if seeing and not torch.compiler.is_compiling() and bool(tau.isinf().any()):
+        raise ValueError(f"threshold must be finite for {seeing[0]}, which sees it; in {tau.dtype} it is not.")
 
 
 def read(predictions: object, targets: object, weight: Weight | tuple[Weight | None, ...] | None, **rest: Any) -> Batch:

@@ -89,8 +89,9 @@ class Rows:
     def check(self, weight: Weight | None) -> None:
         """Raise a TypeError or ValueError if anything but predictions is not as it must be."""
         keep = torch.ones_like(self.targets, dtype=torch.bool) if self.mask is None else self.mask
-        bad = (self.targets != 0) & (self.targets != 1) & keep
-        if keep.dtype == torch.bool and bool(bad.any()):
+        bad = (self.targets != 0) & (self.targets != 1)
+        # of a mask that is none the batch will tell
+        if keep.dtype == torch.bool and bool((bad := bad & keep).any()):
             minus = " For labels -1 and 1 pass (targets + 1) / 2." if bool((self.targets == -1).any()) else ""
             seen = located(bad, self.targets)
             raise ValueError(f"targets must be 0 or 1, but {seen}.{minus} Mark unknown labels with mask=.")

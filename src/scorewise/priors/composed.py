@@ -240,7 +240,7 @@ class Density(ThresholdPrior):
         before, after, *coefficients = self._table.like(p)
         ends, rate = self._sections.like(p)
         if self.breaks:
-            section: Tensor | int = torch.bucketize(p, ends[1:-1], right=True)
+            section: Tensor | int = torch.bucketize(p.contiguous(), ends[1:-1], right=True)
             place = (p - ends[section]) * rate[section]
         else:
             section, place = 0, p * self._pieces

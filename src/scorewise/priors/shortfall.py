@@ -14,6 +14,7 @@ from scorewise.priors.tables import Table, evaluate, fit
 _DEGREE = 8
 _TOLERANCE = 1e-15  # of each piece's part of the integral, which is at most 1
 _THINNEST = 2.0**-50
+_STEEPEST = 1e38  # of float32
 
 
 def shortfalls(prior: ThresholdPrior, x: Tensor, *, from_logits: bool) -> tuple[Tensor, Tensor]:
@@ -106,4 +107,6 @@ def _table(prior: ThresholdPrior) -> Table:
     parts = integral.sum(0)
     before = parts.cumsum(0) - parts
     mean = 1 - parts.sum(0)
-    return Table([torch.cat([left, left.new_ones(1)]), 1 / width, mean, before, *integral])
+    # A piece so thin that float32 cannot tell one over its width has no integral that float32 could tell, either.
+    scale = (1 / width).clamp(max=_STEEPEST)
+    return Table([torch.cat([left, left.new_ones(1)]), scale, mean, before, *integral])

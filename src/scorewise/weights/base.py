@@ -174,8 +174,12 @@ def looks_around(weight: Weight | tuple[Weight | None, ...] | None) -> bool:
 
 def through_alarms(weight: Weight) -> bool:
     """Whether a weight sees the threshold through alarms only, and so has coefficients: see `Weight._spread`."""
-    cores = weight._cores()
-    return not cores or (len(cores) == 1 and type(cores[0])._spread is not Weight._spread)
+    return len(weight._cores()) <= 1 and not sees_threshold(weight)
+
+
+def sees_threshold(weight: Weight) -> bool:
+    """Whether a weight sees the threshold itself, and not through alarms only."""
+    return any(type(core)._spread is Weight._spread for core in weight._cores())
 
 
 def transformed() -> bool:
