@@ -39,8 +39,8 @@ from tests.weight_oracles import smooth
 def quick(*given, **options):
     """A classifier that is small, and so is its network, if it is no other one."""
     own = {"members": 2, "width": 16, "depth": 1} if options.get("module") is None else {}
-    rest = {"steps": 16, "evaluations": 4, "share": 0.5, "progress": False, "random_state": 0}
-    return ScoreClassifier(*given, **rest | own | options)
+    rest = {"steps": 16, "evaluations": 4, "share": 0.5, "warm_up": 0.0, "ensemble": None, "progress": False}
+    return ScoreClassifier(*given, **rest | own | {"random_state": 0} | options)
 
 
 ROWS = 200
@@ -269,7 +269,7 @@ def test_a_weight_that_sees_the_threshold(X, y):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("ensemble", [None, "mean", "vote"])
+@pytest.mark.parametrize("ensemble", [None, "greedy", "mean", "vote"])
 def test_shapes_and_signs(X, y, kind, ensemble):
     targets = targets_of(kind, X, y)
     model = quick(ensemble=ensemble, ensemble_fraction=0.5).fit(X, targets)
@@ -733,7 +733,7 @@ def without_addresses(value):
         ({"learning_rate": 0}, ValueError, "learning_rate must be a number from 1e-09 to 10, saw 0"),
         ({"weight_decay": -1}, ValueError, "weight_decay must be a number from 0 to 1000, saw -1"),
         ({"weight_average": "much"}, ValueError, "weight_average must be a number from 0 to 1, saw 'much'"),
-        ({"ensemble": "median"}, ValueError, "ensemble must be 'mean', 'vote' or None, saw 'median'"),
+        ({"ensemble": "median"}, ValueError, "ensemble must be 'greedy', 'mean', 'vote' or None, saw 'median'"),
         ({"ensemble_fraction": 2}, ValueError, "ensemble_fraction must be a number from 0 to 1, saw 2"),
         ({"max_time": 0}, ValueError, "max_time must be a number of seconds greater than 0, saw 0"),
         ({"members": 0}, ValueError, "members must be a whole number of at least 1, saw 0"),
@@ -816,7 +816,7 @@ def test_at_least_need_not_be_met_from_the_beginning(y):
         quick(at_least={"precision": 0.9}).fit(np.random.default_rng(0).normal(size=(ROWS, 2)), y)
 
 
-@pytest.mark.parametrize("ensemble", [None, "mean", "vote"])
+@pytest.mark.parametrize("ensemble", [None, "greedy", "mean", "vote"])
 def test_at_least_that_no_network_meets(y, ensemble):
     noise = np.random.default_rng(0).normal(size=(ROWS, 2))
     with pytest.raises(InfeasibleError, match="at_least"):
@@ -1023,6 +1023,34 @@ def test_an_ensemble_is_a_loop_over_networks(X, y, kind, by):
         assert model.predict(X).tolist() == model.classes_[mean.argmax(1)].tolist()
 
 
+@pytest.mark.parametrize("warm_up", [0.0, 0.5])
+def test_a_greedy_ensemble_is_what_a_loop_chooses(X, y, warm_up):
+    """Begin with the best; five times add the one with which the best TSS of all thresholds is greatest."""
+    options = {"evaluations": 8, "warm_up": warm_up, "learning_rate": 0.002}
+    model = quick(ensemble="greedy", **options).fit(X, y, validation=KEPT)
+    everyone = quick(ensemble="mean", ensemble_fraction=0.0, **options).fit(X, y, validation=KEPT)
+    assert len(everyone.networks_) == 8
+    said = []
+    for network in everyone.networks_:
+        with torch.no_grad():
+            inputs = everyone._inputs(everyone._table(X, reset=False))
+            said.append(network(*inputs).double().sigmoid().mean(1)[:, 0].numpy())
+
+    def best_tss(p):
+        return max((p > t)[y[KEPT] == 1].mean() - (p > t)[y[KEPT] == 0].mean() for t in [-1, *p])
+
+    values = [best_tss(p[KEPT]) for p in said]
+    chosen = [values.index(max(values))]
+    while len(chosen) < 6:
+        # a few roundings make no difference
+        tried = [round(best_tss(np.mean([said[k][KEPT] for k in [*chosen, new]], 0)), 12) for new in range(8)]
+        chosen.append(tried.index(max(tried)))
+    assert len(set(chosen)) > 1
+    assert model.predict_proba(X)[:, 1] == pytest.approx(np.mean([said[k] for k in chosen], 0), rel=1e-9)
+    assert [one["chosen"] for one in model.history_] == [k in chosen for k in range(8)]
+    assert len(model.networks_) == len(set(chosen))
+
+
 @pytest.mark.parametrize("fraction", [0.0, 0.5, 0.9, 1.0])
 @pytest.mark.parametrize("score", ["tss", "error_rate"])
 def test_what_is_good_enough(X, y, score, fraction):
@@ -1081,7 +1109,7 @@ def test_saved_and_loaded(frame, y, names, tmp_path):
 
 
 @pytest.mark.parametrize("kind", ["classes", "labels"])
-@pytest.mark.parametrize("ensemble", [None, "vote"])
+@pytest.mark.parametrize("ensemble", [None, "greedy", "vote"])
 def test_classes_and_labels_are_saved(X, y, kind, ensemble, tmp_path):
     model = quick(["tss", "f1", "hss"] if kind == "labels" else "f1", ensemble=ensemble).fit(X, targets_of(kind, X, y))
     model.save(tmp_path / "model")

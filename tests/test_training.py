@@ -39,8 +39,8 @@ from tests.ranks import results, together
 def quick(*given, **options):
     """A classifier that is small, and so is its network, if it is no other one."""
     own = {"members": 2, "width": 16, "depth": 1} if options.get("module") is None else {}
-    rest = {"steps": 16, "evaluations": 4, "share": 0.5, "progress": False, "random_state": 0}
-    return ScoreClassifier(*given, **rest | own | options)
+    rest = {"steps": 16, "evaluations": 4, "share": 0.5, "warm_up": 0.0, "ensemble": None, "progress": False}
+    return ScoreClassifier(*given, **rest | own | {"random_state": 0} | options)
 
 
 ROWS = 200
@@ -663,7 +663,7 @@ def test_interrupted_by_hand(done):
     assert model.score(X[KEPT], Y[KEPT]) == pytest.approx(model.best_score_, rel=1e-12)
 
 
-@pytest.mark.parametrize("given", [{}, {"share": (0.0, 0.9)}, {"warm_up": 0.5}, {"ensemble": "mean"}], ids=repr)
+@pytest.mark.parametrize("given", [{}, {"share": (0.0, 0.9)}, {"warm_up": 0.5}, {"ensemble": "greedy"}], ids=repr)
 @pytest.mark.parametrize("done", [0, 2])
 def test_interrupted_before_anything_was_judged(done, given):
     stopping(done + 1, interrupt)
@@ -728,6 +728,7 @@ FITS = {
         "prior": (sw.priors.RaisedCosine(0.5, 0.5), sw.priors.RaisedCosine(0.5, 0.2)),
     },
     "patience": {"share": (0.0, 0.9), "evaluations": 16, "patience": 2},
+    "greedy": {"warm_up": 0.5, "ensemble": "greedy"},
 }
 
 

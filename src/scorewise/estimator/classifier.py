@@ -46,10 +46,10 @@ class ScoreClassifier(ScoreParameter, ClassifierMixin, BaseEstimator):  # type: 
     r"""A classifier that is trained for a score, on a table as it is.
 
     The loss is :math:`\beta \ell + (1 - \beta) H`: a share of minus the expected score, and cross entropy H for the
-    rest. How much of the score helps depends on the data, from nothing to everything, so that β is chosen: networks
-    with different shares run a race, in which the worse half drops out now and then. They are judged by the score
-    itself, at its best threshold, on rows that are kept for validation. The one that is left, at its best moment, is
-    what predicts.
+    rest. Training begins with cross entropy alone, and goes on with the share. All the while the network is judged by
+    the score itself, at its best threshold, on rows that are kept for validation; the moments that do best together are
+    what predicts. How much of the score helps depends on the data: of several shares one is chosen by a race, in which
+    the worse half drops out now and then.
 
     Args:
         score: A name (see `scorewise.scores.names`) or a `Score`; with labels, one for all or a list of one for each.
@@ -63,7 +63,7 @@ class ScoreClassifier(ScoreParameter, ClassifierMixin, BaseEstimator):  # type: 
         exact: Whether to train for the expected score itself, and not for the score of the expected matrix.
         balance: Classes weigh, in cross entropy, one over their share of the samples to this power: 0 for nothing, and
             1 for classes that weigh the same in all.
-        warm_up: The share of all steps in which cross entropy alone is trained for, by all shares together.
+        warm_up: The part of all steps, at first, in which cross entropy alone is trained for, by all shares together.
         shift: Whether to move the logits after that so that the best threshold lies at the prior's mean.
         batch_size: How many samples a step takes, of all processes together; None: 256, or fewer of small tables.
         steps: How many steps a run takes; None: by the number of rows.
@@ -73,8 +73,10 @@ class ScoreClassifier(ScoreParameter, ClassifierMixin, BaseEstimator):  # type: 
         weight_decay: Of AdamW.
         weight_average: What share of itself a running average of the weights keeps in each step; it is judged and kept
             instead of the weights. 0: none.
-        ensemble: "mean" or "vote" of all evaluations of the winner that are good enough; None: the best alone.
-        ensemble_fraction: What is good enough: this share of the best score.
+        ensemble: What predicts: the networks of some evaluations together. "greedy": the mean of six, chosen one after
+            another, each that with which the score is best, some repeatedly. "mean" or "vote": of all that are good
+            enough. None: the best alone.
+        ensemble_fraction: What is good enough for "mean" and "vote": this share of the best score.
         max_time: How many seconds `fit` may take; fewer steps are taken if so many would not fit in. What it gives then
             depends on how fast the machine is.
         members: How many networks TabM is made of.
@@ -97,7 +99,7 @@ class ScoreClassifier(ScoreParameter, ClassifierMixin, BaseEstimator):  # type: 
         threshold_: What is greater is positive: a number, or of labels an array. Of more classes, an array on the
             simplex: the class whose probability exceeds its own by most.
         best_score_: The score there, of the validation rows; negated if less is better.
-        share_: The share of the score that was chosen.
+        share_: The share of the score in the loss at the best evaluation: 0 if that was in the warm up.
         history_: All evaluations, of all shares in the race, as dicts: share, step, loss, value (the score, negated if
             less is better), threshold, seconds, and whether it was chosen.
         networks_: The network; of an ensemble, all of them. They are on the CPU, and can be moved.
@@ -111,7 +113,7 @@ class ScoreClassifier(ScoreParameter, ClassifierMixin, BaseEstimator):  # type: 
         >>> from sklearn.datasets import make_classification
         >>> X, y = make_classification(n_samples=300, weights=[0.9], random_state=0)
         >>> model = ScoreClassifier("hss", steps=40, random_state=0).fit(X, y)
-        >>> model.predict(X[:5]).shape, model.share_ in model.share
+        >>> model.predict(X[:5]).shape, model.share_ in (0, model.share)
         ((5,), True)
     """
 
@@ -122,19 +124,19 @@ class ScoreClassifier(ScoreParameter, ClassifierMixin, BaseEstimator):  # type: 
         prior: Any = None,
         weight: Weight | Sequence[Weight | None] | None = None,
         module: nn.Module | Callable[[int, int], nn.Module] | None = None,
-        share: float | Sequence[float] = (0.0, 0.5),
+        share: float | Sequence[float] = 0.5,
         exact: bool = False,
         balance: float = 0.0,
-        warm_up: float = 0.0,
+        warm_up: float = 0.5,
         shift: bool = False,
         batch_size: int | None = None,
         steps: int | None = None,
-        evaluations: int = 10,
+        evaluations: int = 15,
         patience: int | None = None,
         learning_rate: float = 1e-2,
         weight_decay: float = 3e-4,
         weight_average: float = 0.0,
-        ensemble: Literal["mean", "vote"] | None = None,
+        ensemble: Literal["greedy", "mean", "vote"] | None = "greedy",
         ensemble_fraction: float = 0.97,
         max_time: float | None = None,
         members: int = OF_TABM["members"],
@@ -266,7 +268,7 @@ class ScoreClassifier(ScoreParameter, ClassifierMixin, BaseEstimator):  # type: 
                 begun=begun,
             )
             winner = trainer.race(left)
-            predictor = Predictor.of(winner, network.cpu().float(), problem, self.ensemble)
+            predictor = Predictor.of(winner, network.cpu().float(), problem, self.ensemble, kept)
             threshold, self.best_score_ = predictor.choose(kept)
         if fabric.is_global_zero and not trainer.interrupted:
             store.remove()
@@ -275,7 +277,8 @@ class ScoreClassifier(ScoreParameter, ClassifierMixin, BaseEstimator):  # type: 
         self.threshold_ = threshold.item() if threshold.dim() == 0 else threshold.numpy()
         # those of the warm up are every runner's, and told once
         once = {(one.share, one.step): one for runner in trainer.runners for one in runner.history}
-        used = {(one.share, one.step) for one in winner.history if one.step in winner.kept}
+        steps = {member.step for member in predictor.members}
+        used = {(one.share, one.step) for one in winner.history if one.step in steps}
         self.history_ = [asdict(one) | {"chosen": place in used} for place, one in once.items()]
         self._predictor = predictor  # last, since it tells that all is fitted
         return self

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 C = TypeVar("C", bound="ScoreClassifier")
 
-_FORMAT = 1
+_FORMAT = 2
 _NOT_SAVED = ("module", "fabric", "progress")  # things of where it was fitted
 
 
@@ -45,6 +45,7 @@ def save_classifier(model: ScoreClassifier, path: Path) -> None:
             networks.append({"settings": member.network.settings, "bins": len(member.network.bins)})
         else:
             networks.append({})
+        networks[-1] |= {"step": member.step, "count": member.count}
     encoder: TableEncoder | None = getattr(model, "_encoder", None)
     told = {
         "format": _FORMAT,
@@ -97,10 +98,11 @@ def load_classifier(kind: type[C], path: Path, module: Any) -> C:
     for k, own in enumerate(told["networks"]):
         state = {name.split(" ", 2)[2]: value for name, value in tensors.items() if name.startswith(f"network {k} ")}
         bins = [tensors[f"bins {k} {j}"] for j in range(own.get("bins", 0))]
-        network = TableNetwork(bins, **own["settings"]) if own else _of_users(model, problem.outputs)
+        network = TableNetwork(bins, **own["settings"]) if "settings" in own else _of_users(model, problem.outputs)
         network.load_state_dict(state)
         network.eval().requires_grad_(requires_grad=False)
-        members.append(Member(network, tensors.get(f"offset {k}"), tensors[f"threshold {k}"]))
+        told_of = tensors.get(f"offset {k}"), tensors[f"threshold {k}"], own["step"], own["count"]
+        members.append(Member(network, *told_of))
     model._predictor = Predictor(problem, tuple(members), model.ensemble or "mean")
     return model
 

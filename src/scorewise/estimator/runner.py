@@ -47,7 +47,8 @@ class Runner:
     noise: list[Tensor] = field(default_factory=list)
     offset: Tensor | None = None
     history: list[Evaluation] = field(default_factory=list)
-    kept: dict[int, tuple[State, Tensor | None]] = field(default_factory=dict)  # of good evaluations, by their steps
+    # of good evaluations, by their steps: the network, what its logits are moved by, what it says of validation rows
+    kept: dict[int, tuple[State, Tensor | None, Tensor]] = field(default_factory=dict)
 
     def best(self) -> Evaluation | None:
         """The best evaluation, the first of several that are equally good."""

@@ -262,7 +262,7 @@ class Trainer:
         except InfeasibleError:  # of this network; whether the best of all meets at_least is seen in the end
             threshold, value = torch.tensor(math.nan), -math.inf
         # first what predicts, then that it does: an interrupt may come in between
-        runner.kept[runner.step] = state, runner.offset
+        runner.kept[runner.step] = state, runner.offset, probabilities
         runner.history.append(
             Evaluation(runner.share, runner.step, loss, value, threshold.tolist(), round(self._seconds(), 3))
         )
