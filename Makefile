@@ -17,7 +17,7 @@ DEV_DONE := $(VENV)/.dev-done
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test install lint types doctest wheel coverage check bench quality format clean
+.PHONY: help demo test install lint types doctest wheel coverage check bench quality published robustness format clean
 
 help: ## show this list
 	@echo 'usage: make TARGET [PYTHON=python3.x]'
@@ -64,12 +64,23 @@ coverage: $(DEV_DONE) ## tests with branch coverage
 check: lint types test doctest wheel ## everything that must pass
 
 BENCH ?= --write
-bench: $(DEV_DONE) ## speed of the losses against binary cross entropy (BENCH=--quick: only that it runs)
+bench: $(DEV_DONE) ## speed beside peers (BENCH=--quick: that what is timed is right)
+	$(PIP) install --no-deps -r benchmarks/requirements.txt
 	$(PY) -m benchmarks.speed $(BENCH)
 
+QUALITY ?=
 quality: $(DEV_DONE) ## how good methods are on real sets: takes hours, and goes on where it was stopped
 	$(PIP) install --no-deps -r benchmarks/quality/requirements.txt
-	$(PY) -m benchmarks.quality
+	$(PY) -m benchmarks.quality $(QUALITY)
+
+PUBLISHED ?=
+published: $(DEV_DONE) ## the published experiments, beside the published figures (PUBLISHED=--quick: no regression)
+	$(PIP) install --no-deps -r benchmarks/quality/requirements.txt
+	$(PY) -m benchmarks.published $(PUBLISHED)
+
+ROBUSTNESS ?=
+robustness: $(DEV_DONE) ## random inputs, and the case that collapses (ROBUSTNESS=--quick: fewer)
+	$(PY) -m benchmarks.robustness $(ROBUSTNESS)
 
 format: $(DEV_DONE) ## put the code into shape
 	$(PY) -m ruff check --fix .

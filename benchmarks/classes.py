@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import torch
 from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 
 import scorewise as sw
-from benchmarks.timing import Rows, rows, step, take_turns
+from benchmarks.timing import Calls, Rows, rows, step, take_turns
 
 DRAWS = 100
 
@@ -23,27 +21,32 @@ def drawn(logits: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
     return -sw.multiclass.scores.hss(sw.multiclass.MulticlassMatrix(cells))
 
 
-def compare(n: int, m: int, seconds: float, device: str) -> Rows:
-    """Forward and backward for m classes, as ratios to cross entropy."""
+def calls(n: int, m: int, device: str) -> Calls:
+    """A step for m classes: cross entropy, then ours, then drawn thresholds."""
     g = torch.Generator().manual_seed(0)
     z = torch.randn(n, m, generator=g).to(device).requires_grad_()
     y = torch.randint(0, m, (n,), generator=g).to(device)
-    calls: dict[str, Callable[[], object]] = {"cross entropy": step(cross_entropy, z, y)}
+    found: Calls = {"cross entropy": step(cross_entropy, z, y)}
     for name in ("accuracy", "hss", "f1"):
-        calls[f"SimplexLoss, {name}"] = step(sw.SimplexLoss(name, validate=False), z, y)
-    calls["OneVsRestLoss, f1"] = step(sw.OneVsRestLoss("f1", validate=False), z, y)
-    calls[f"{DRAWS} drawn thresholds, hss"] = step(drawn, z, y)
-    return [row | {"m": m} for row in rows(n, take_turns(calls, seconds, device))]
+        found[f"SimplexLoss, {name}"] = step(sw.SimplexLoss(name, validate=False), z, y)
+    found["OneVsRestLoss, f1"] = step(sw.OneVsRestLoss("f1", validate=False), z, y)
+    found[f"{DRAWS} drawn thresholds, hss"] = step(drawn, z, y)
+    return found
 
 
-def labels(n: int, seconds: float, device: str) -> Rows:
-    """Forward and backward for 20 labels, as ratios to binary cross entropy."""
+def compare(n: int, m: int, seconds: float, device: str) -> Rows:
+    """Forward and backward for m classes, as ratios to cross entropy."""
+    return [row | {"m": m} for row in rows(n, take_turns(calls(n, m, device), seconds, device))]
+
+
+def label_calls(n: int, device: str) -> Calls:
+    """A step for 20 labels: binary cross entropy, then ours."""
     g = torch.Generator().manual_seed(0)
     z = torch.randn(n, 20, generator=g).to(device).requires_grad_()
     y = (torch.rand(n, 20, generator=g) < 0.1).float().to(device)
     two = [sw.priors.Beta(2.0, 5.0), sw.priors.Beta(5.0, 2.0)]
     own = [sw.priors.Beta(2.0, 1.0 + k) for k in range(20)]
-    calls = {
+    return {
         "binary cross entropy": step(binary_cross_entropy_with_logits, z, y),
         "HSS, macro": step(sw.ScoreLoss("hss", validate=False), z, y),
         "HSS, micro": step(sw.ScoreLoss("hss", average="micro", validate=False), z, y),
@@ -51,7 +54,11 @@ def labels(n: int, seconds: float, device: str) -> Rows:
         "HSS, twenty priors": step(sw.ScoreLoss("hss", prior=own, validate=False), z, y),
         "HSS, exact": step(sw.ScoreLoss("hss", exact=True, validate=False), z, y),
     }
-    return rows(n, take_turns(calls, seconds, device))
+
+
+def labels(n: int, seconds: float, device: str) -> Rows:
+    """Forward and backward for 20 labels, as ratios to binary cross entropy."""
+    return rows(n, take_turns(label_calls(n, device), seconds, device))
 
 
 MEMORY = {

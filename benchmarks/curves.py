@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
+from collections.abc import Sequence
 
 import torch
 from torch.nn.functional import binary_cross_entropy_with_logits
 
 import scorewise as sw
-from benchmarks.timing import Rows, rows, step, take_turns
+from benchmarks.timing import Calls, Rows, logits, rows, step, take_turns
 
 SORT = "torch.sort of the predictions"
 VALUE = sw.weights.Value([0.5, 0.25, 0.125])
@@ -25,7 +24,7 @@ def batch(n: int, device: str) -> tuple[torch.Tensor, torch.Tensor]:
 def compare(n: int, seconds: float, device: str) -> Rows:
     """Ratios to one sort of the same predictions."""
     p, y = batch(n, device)
-    calls: dict[str, Callable[[], object]] = {
+    calls: Calls = {
         SORT: lambda: torch.sort(p),
         "best_threshold, HSS": lambda: sw.best_threshold(p, y, "hss"),
         "best_threshold, value-weighted HSS, T = 3": lambda: sw.best_threshold(p, y, "hss", VALUE),
@@ -42,37 +41,31 @@ def compare(n: int, seconds: float, device: str) -> Rows:
     return rows(n, take_turns(calls, seconds, device))
 
 
-def growth(seconds: float, device: str, most: int) -> Rows:
-    """Milliseconds over n."""
+def growth(seconds: float, device: str, powers: Sequence[int]) -> Rows:
+    """Times over n, of batches that are powers of two."""
     kept: Rows = []
-    for n in [1 << k for k in range(14, most + 1, 2)]:
+    for n in [1 << k for k in powers]:
         p, y = batch(n, device)
-        calls: dict[str, Callable[[], object]] = {
+        calls: Calls = {
             SORT: lambda p=p: torch.sort(p),
             "HSS": lambda p=p, y=y: sw.best_threshold(p, y, "hss"),
             "value-weighted HSS, T = 3": lambda p=p, y=y: sw.best_threshold(p, y, "hss", VALUE),
         }
-        medians = take_turns(calls, seconds, device)
-        kept += [
-            {
-                "n": n,
-                "what": what,
-                "milliseconds": round(m * 1e3, 3),
-                "per_n_log_n": round(m * 1e9 / n / math.log2(n), 4),
-            }
-            for what, m in medians.items()
-        ]
+        kept += rows(n, take_turns(calls, seconds, device))
     return kept
 
 
-def exact(n: int, seconds: float, device: str) -> Rows:
-    """The exact loss beside the first-order one, as ratios to binary cross entropy."""
-    g = torch.Generator().manual_seed(0)
-    z = torch.randn(n, generator=g).to(device).requires_grad_()
-    y = (torch.rand(n, generator=g) < 0.1).float().to(device)
-    calls = {"binary cross entropy": step(binary_cross_entropy_with_logits, z, y)}
+def exact_calls(n: int, device: str) -> Calls:
+    """A step of cross entropy, and of each loss in both forms."""
+    z, y = logits(n, device)
+    calls: Calls = {"binary cross entropy": step(binary_cross_entropy_with_logits, z, y)}
     for weight, told in ((None, "HSS"), (VALUE, "value-weighted HSS, T = 3")):
         for one in (False, True):
             loss = sw.ScoreLoss("hss", weight=weight, exact=one, validate=False)
             calls[f"{told}{', exact' if one else ''}"] = step(loss, z, y)
-    return rows(n, take_turns(calls, seconds, device))
+    return calls
+
+
+def exact(n: int, seconds: float, device: str) -> Rows:
+    """The exact loss beside the first-order one, as ratios to binary cross entropy."""
+    return rows(n, take_turns(exact_calls(n, device), seconds, device))

@@ -1,8 +1,7 @@
-"""What others do, on the same data."""
+"""What scikit-learn does, on the same data."""
 
 from __future__ import annotations
 
-import statistics
 import time
 import warnings
 from collections.abc import Callable
@@ -24,7 +23,7 @@ from sklearn.neural_network import MLPClassifier
 
 import scorewise as sw
 from benchmarks import curves
-from benchmarks.timing import Rows, take_turns
+from benchmarks.timing import Rows, Times, rows, take_turns
 
 
 class Given(ClassifierMixin, BaseEstimator):
@@ -67,9 +66,9 @@ def hundred_thresholds(p: torch.Tensor, y: torch.Tensor) -> float:
         return float(tuned.fit(X, labels).best_score_)
 
 
-def thresholds(small: int, large: int, seconds: float) -> list[dict[str, object]]:
-    """Milliseconds and the HSS that is reached on the same predictions, of us and of scikit-learn."""
-    kept: list[dict[str, object]] = []
+def thresholds(small: int, large: int, seconds: float) -> Rows:
+    """Times, and the HSS that is reached on the same predictions, of us and of scikit-learn, pair by pair."""
+    kept: Rows = []
     cases: list[tuple[int, str, Callable[[torch.Tensor, torch.Tensor], float]]] = [
         (small, "metric_at_thresholds", every_threshold),
         (large, "TunedThresholdClassifierCV, 100 thresholds", hundred_thresholds),
@@ -83,30 +82,20 @@ def thresholds(small: int, large: int, seconds: float) -> list[dict[str, object]
             return sw.score_curve(p, y, "hss").best()[1]
 
         calls = {"scorewise": ours, name: lambda p=p, y=y, theirs=theirs: theirs(p, y)}
-        medians = take_turns(calls, seconds, "cpu")
-        kept += [
-            {
-                "n": n,
-                "what": what,
-                "milliseconds": round(m * 1e3, 2),
-                "ratio": round(m / medians["scorewise"], 2),
-                "hss": calls[what](),
-            }
-            for what, m in medians.items()
-        ]
+        kept += [row | {"hss": calls[row["what"]]()} for row in rows(n, take_turns(calls, seconds, "cpu"))]
     return kept
 
 
-def fits(rows: int, columns: int, times: int, **params: Any) -> Rows:
+def fits(n: int, columns: int, times: int, **params: Any) -> Rows:
     """Seconds to fit classifiers to a table, in turns; the first includes no imports.
 
     Args:
-        rows: How many rows.
+        n: How many rows.
         columns: How many columns.
         times: How often each is fitted.
         **params: Of ScoreClassifier, which has its defaults otherwise.
     """
-    X, y = make_classification(rows, columns, weights=[0.9], random_state=0)
+    X, y = make_classification(n, columns, weights=[0.9], random_state=0)
     trees = HistGradientBoostingClassifier(random_state=0)
     models = {
         "ScoreClassifier": sw.ScoreClassifier("tss", random_state=0, progress=False, **params),
@@ -121,9 +110,5 @@ def fits(rows: int, columns: int, times: int, **params: Any) -> Rows:
             begun = time.perf_counter()
             clone(model).fit(X, y)
             seconds[name].append(time.perf_counter() - begun)
-    medians = {name: statistics.median(taken) for name, taken in seconds.items()}
-    base = medians["ScoreClassifier"]
-    return [
-        {"rows": rows, "columns": columns, "what": name, "seconds": round(taken, 2), "ratio": round(taken / base, 3)}
-        for name, taken in medians.items()
-    ]
+    found = rows(n, {name: Times.of(taken) for name, taken in seconds.items()})
+    return [row | {"columns": columns} for row in found]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import platform
 import subprocess
 from functools import cache
@@ -16,13 +17,32 @@ def versions(*packages: str) -> str:
     Args:
         *packages: Names of distributions.
     """
-    told = [f"python {platform.python_version()}", f"scorewise {version('scorewise')}{_commit()}"]
-    for name in packages:
-        try:
-            told.append(f"{name} {version(name)}")
-        except PackageNotFoundError:
-            continue
-    return ", ".join(told)
+    told = [f"python {platform.python_version()}", f"scorewise {installed('scorewise')}{_commit()}"]
+    return ", ".join(told + [f"{name} {found}" for name in packages if (found := installed(name)) is not None])
+
+
+def installed(package: str) -> str | None:
+    """Which version is installed, None if none is."""
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
+
+
+def machine() -> str:
+    """This machine in words: its processor, how many cores, and what it runs."""
+    told = Path("/proc/cpuinfo")  # Linux; elsewhere platform knows
+    lines = told.read_text().splitlines() if told.exists() else []
+    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
+    processor = names[0] if names else platform.processor() or platform.machine()
+    return f"{processor}, {os.cpu_count()} cores, {platform.system()}"
+
+
+def span(seconds: float) -> str:
+    """A time to read."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
 
 
 def _commit() -> str:
@@ -31,7 +51,7 @@ def _commit() -> str:
     try:
         told = [
             subprocess.run([*git, *words], capture_output=True, text=True, check=True).stdout.strip()  # noqa: S603  # fixed words
-            for words in (("rev-parse", "--short", "HEAD"), ("status", "--porcelain", "--", "../src", "quality"))
+            for words in (("rev-parse", "--short", "HEAD"), ("status", "--porcelain", "--", "../src", "*.py"))
         ]
     except (OSError, subprocess.CalledProcessError):  # no git, or no checkout
         return ""

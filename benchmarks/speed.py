@@ -1,295 +1,284 @@
-"""Time and memory of the losses beside binary cross entropy with logits.
+"""Time and memory of losses, thresholds and classifiers, beside their peers.
 
-    python -m benchmarks.speed [--quick] [--device cpu|cuda] [--write]
+    python -m benchmarks.speed [--quick | --write | --render] [--device cpu|cuda] [--only PART ...]
 
-Every call is forward and backward on the same logits, in eager float32. All contestants take turns within one process,
-so that what the machine does meanwhile hits them alike; a ratio is one of medians. --write keeps the results under
-benchmarks/results/ and renders the tables of benchmarks/README.md from them.
+All contestants of a table take turns within one process, so that what the machine does meanwhile hits them alike; a
+ratio is one of medians. --write keeps the results under benchmarks/results/, one file for each device, and renders
+benchmarks/README.md and its figure from them. --quick measures nothing: it checks that what is timed is right, runs
+every part once, and fails if a result is wrong.
 """
 
 from __future__ import annotations
 
 import argparse
+import datetime as dt
 import json
 import platform
+import sys
+import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from torch.nn.functional import binary_cross_entropy_with_logits
 
-import scorewise as sw
-from benchmarks import classes, curves, training, weights
-from benchmarks.timing import Rows, peak_memory, rows, step, take_turns
+from benchmarks import (
+    bandwidth,
+    checks,
+    classes,
+    curves,
+    exponents,
+    imports,
+    loss_peers,
+    losses,
+    page,
+    provenance,
+    training,
+    weights,
+)
+from benchmarks.timing import Rows, peak_memory
 
-RESULTS = Path(__file__).parent / "results"
-BASE = "binary cross entropy"
-INTRODUCTION = """# Benchmarks
-
-This page is made by `make bench`, from the results in `results/`.
-
-What a loss costs beside `binary_cross_entropy_with_logits`: forward and backward on the same logits, eager float32,
-`validate=False` unless it says validated, 10 % positives. All lines of a table took turns in one process; a ratio is
-one of medians. *score* lines have the uniform prior, *prior* lines the score TSS. *cdf alone* is `prior.cdf` of that
-many probabilities, without a gradient, beside a whole step of cross entropy. Labels are floats and there is no mask
-unless it says masked, in the memory figures too.
-
-The aims on a CPU: a step at most 4 × at n = 4,096 and at most 1.5 × at n = 1,048,576 with the uniform prior, and a cdf
-at most 10 × at n = 1,048,576; with a value weight of 8 lags at most 10 × and 6 ×. The best threshold of n = 2,097,152
-predictions at most 2 × one `torch.sort` of them, value-weighted (T = 3) at most 3 ×. A whole training step of a network
-of three layers of 128 at n = 4,096 at most 1.25 × that of cross entropy, accumulated over micro-batches at most 2 ×.
-`ScoreClassifier` fits a table of 1,000 × 10 in at most 10 seconds, and one of 50,000 × 30 in at most 120.
-"""
-MEMORY = {
-    "binary cross entropy": "torch.nn.functional.binary_cross_entropy_with_logits",
-    "tss": "sw.ScoreLoss('tss', validate=False)",
-    "value-weighted tss, 8 lags": "sw.ScoreLoss('tss', weight=sw.weights.Value([0.5] * 8), validate=False)",
-    "value-weighted tss, 128 lags": "sw.ScoreLoss('tss', weight=sw.weights.Value([0.5] * 128), validate=False)",
-}
-PRIORS: dict[str, object] = {
-    "Uniform()": sw.priors.Uniform(),
-    "Uniform(0.2, 0.8)": sw.priors.Uniform(0.2, 0.8),
-    "RaisedCosine()": sw.priors.RaisedCosine(),
-    "Triangular(0.1, 0.3, 0.9)": sw.priors.Triangular(0.1, 0.3, 0.9),
-    "Beta(2, 8)": sw.priors.Beta(2.0, 8.0),
-    "Beta(0.5, 300)": sw.priors.Beta(0.5, 300.0),
-    "Kumaraswamy(2, 5)": sw.priors.Kumaraswamy(2.0, 5.0),
-    "TruncatedNormal(0.5, 0.2)": sw.priors.TruncatedNormal(0.5, 0.2),
-    "Logistic(0.5, 0.1)": sw.priors.Logistic(0.5, 0.1),
-    "Mixture of Beta(2, 8), Uniform()": sw.priors.Mixture([sw.priors.Beta(2.0, 8.0), sw.priors.Uniform()], [0.5, 0.5]),
-    "Truncated(Normal(0.5, 0.2))": sw.priors.Truncated(torch.distributions.Normal(0.5, 0.2)),
-    "Density(exp)": sw.priors.Density(torch.exp),
-}
+Found = dict[str, object]
+PACKAGES = ("scorewise", "torch", "numpy", "scikit-learn", "torchmetrics", "monai", "libauc")
 
 
-def compare(n: int, seconds: float, device: str) -> Rows:
-    """Ratios to binary cross entropy at a batch of n: every score, then every prior, then the validated loss."""
-    g = torch.Generator().manual_seed(0)
-    z = torch.randn(n, generator=g).to(device).requires_grad_()
-    y = (torch.rand(n, generator=g) < 0.1).float().to(device)
-    mask = (torch.rand(n, generator=g) < 0.9).to(device)
+@dataclass(frozen=True)
+class Part:
+    """What can be measured by itself.
 
-    losses: dict[str, Callable[[], object]] = {BASE: step(binary_cross_entropy_with_logits, z, y)}
-    for name in sw.scores.names():
-        losses[f"score {name}"] = step(sw.ScoreLoss(name, validate=False), z, y)
-    for name, prior in PRIORS.items():
-        losses[f"prior {name}"] = step(sw.ScoreLoss("tss", prior=prior, validate=False), z, y)
-    losses["validated tss"] = step(sw.ScoreLoss("tss"), z, y)
-    losses["masked tss"] = step(sw.ScoreLoss("tss", validate=False), z, y, mask=mask)
-    p = torch.sigmoid(z.detach())
-    for name, prior in PRIORS.items():
-        losses[f"cdf alone {name}"] = lambda prior=prior: prior.cdf(p)
-    return rows(n, take_turns(losses, seconds, device))
+    Attributes:
+        measure: Takes the device and whether it is only to see that it runs; returns results by their names.
+        seconds: About how long it takes on two cores.
+        anywhere: Whether it depends on the device; the others are measured with "cpu" alone.
+    """
+
+    measure: Callable[[str, bool], Found]
+    seconds: int
+    anywhere: bool = True
 
 
-def render() -> None:
-    """Write benchmarks/README.md from the results that are kept."""
-    page = [INTRODUCTION]
-    for path in sorted(RESULTS.glob("speed-*.json")):
-        kept = json.loads(path.read_text())
-        page.append(f"## {kept['device'].upper()}: {kept['on']}, PyTorch {kept['torch']}, Python {kept['python']}\n")
-        page += ["### Scores and priors\n", *_table(kept["times"]), "", "### Weights\n"]
-        page.append(f"Score TSS, uniform prior; windows have {weights.T} lags.\n")
-        page += [*_table(kept["weights"]), ""]
-        for kind, fixed in (("n", "T"), ("T", "n")):
-            rows = [row for row in kept["growth"] if row["over"] == kind]
-            page.append(f"A step of `Value`, max, over {kind}, at {fixed} = {rows[0][fixed]:,}:\n")
-            page.append(f"| {kind} | {' | '.join(f'{row[kind]:,}' for row in rows)} |\n|---|{'---:|' * len(rows)}")
-            milliseconds = [f"{row['microseconds'] / 1000:,.2f}" for row in rows]
-            page.append(f"| ms | {' | '.join(milliseconds)} |\n")
-        if "loop" in kept:
-            ours, plain = kept["loop"]
-            page.append(
-                f"The same loss at n = {ours['n']:,} as a loop over samples, written after the paper's Theorem 3 with "
-                f"one tensor operation at a time: {plain['microseconds'] / 1e6:.2f} s, "
-                f"{plain['ratio']:.0f} × as long.\n"
-            )
-        if "curves" in kept:
-            page += _curves(kept)
-        if "classes" in kept:
-            page += _classes(kept)
-        if "training" in kept:
-            page += _training(kept)
-        if "fits" in kept:
-            page.append("### Fits of classifiers\n\nWith defaults, 10 % positives, in seconds, one after another:\n")
-            page.append("| rows × columns | | seconds | beside ScoreClassifier |\n|---|---|---:|---:|")
-            page += [
-                f"| {row['rows']:,} × {row['columns']} | {row['what']} | {row['seconds']:.1f} | {row['ratio']:.3f} × |"
-                for row in kept["fits"]
-            ]
-            page.append("")
-        if "files" in kept:
-            from benchmarks import files  # as above
-
-            page += files.table(kept["files"])
-        if "memory" in kept:
-            page.append("### Memory\n\nPeak extra memory of a step, in bytes per sample, of which the gradient is 4:\n")
-            page.append("| | n | bytes per sample |\n|---|---:|---:|")
-            page += [f"| {row['what']} | {row['n']:,} | {row['bytes_per_sample']} |" for row in kept["memory"]]
-            page.append("")
-    (RESULTS.parent / "README.md").write_text("\n".join(page).rstrip() + "\n")
+def _scores(device: str, quick: bool) -> Found:
+    if quick:
+        return {"times": losses.compare(4096, 0, device)}
+    return {"times": losses.compare(4096, 6, device) + losses.compare(1 << 20, 10, device)}
 
 
-def _curves(kept: dict[str, Rows]) -> list[str]:
-    lines = ["### Every threshold\n", *_table(kept["curves"], curves.SORT), "", "The same over n:\n"]
-    sizes = sorted({row["n"] for row in kept["curve_growth"]})
-    lines.append(f"| ms (ns per n log₂ n) | {' | '.join(f'{n:,}' for n in sizes)} |\n|---|{'---:|' * len(sizes)}")
-    for what in dict.fromkeys(row["what"] for row in kept["curve_growth"]):
-        mine = [row for row in kept["curve_growth"] if row["what"] == what]
-        cells = [f"{row['milliseconds']:,.1f} ({row['per_n_log_n']:.2f})" for row in mine]
-        lines.append(f"| {what} | {' | '.join(cells)} |")
-    lines += ["", "The exact loss, forward and backward, beside the first-order one:\n", *_table(kept["exact"]), ""]
-    if "peers" in kept:
-        lines.append("Best HSS of the same float64 predictions, pair by pair:\n")
-        lines.append("| | n | ms | as long as ours | HSS reached |\n|---|---:|---:|---:|---:|")
-        lines += [
-            f"| {row['what']} | {row['n']:,} | {row['milliseconds']:,.2f} | {row['ratio']:,.2f} × | {row['hss']:.9f} |"
-            for row in kept["peers"]
-        ]
-        lines.append("")
-    return lines
+def _weights(device: str, quick: bool) -> Found:
+    if quick:
+        return {"weights": weights.compare(4096, 0, device), "growth": weights.growth(0, device, (10, 12), (1, 2))}
+    found: Found = {"weights": weights.compare(4096, 6, device) + weights.compare(1 << 20, 8, device)}
+    found["growth"] = weights.growth(6, device, range(14, 23), [1 << k for k in range(11)])
+    return found | ({"loop": weights.loop(1)} if device == "cpu" else {})
 
 
-def _classes(kept: dict[str, Rows]) -> list[str]:
-    lines = ["### Labels and classes\n", "Twenty labels:\n", *_table(kept["labels"]), ""]
-    for m in dict.fromkeys(row["m"] for row in kept["classes"]):
-        some = [row for row in kept["classes"] if row["m"] == m]
-        lines += [f"{m:,} classes:\n", *_table(some, "cross entropy"), ""]
-    if "class_memory" in kept:
-        row = kept["class_memory"][0]
-        lines.append(f"Peak extra memory of a step, n = {row['n']:,}, {row['m']:,} classes:\n")
-        lines.append("| | MiB |\n|---|---:|")
-        lines += [f"| {row['what']} | {row['mib']:,.1f} |" for row in kept["class_memory"]]
-        lines.append("")
-    return lines
+def _curves(device: str, quick: bool) -> Found:
+    if quick:
+        found: Found = {"curves": curves.compare(1 << 14, 0, device), "exact": curves.exact(4096, 0, device)}
+        return found | {"curve_growth": curves.growth(0, device, (10, 12))}
+    powers = (15, *range(17, 23 if device == "cpu" else 27))
+    return {
+        "curves": curves.compare(1 << 21, 12, device),
+        "curve_growth": curves.growth(2, device, powers),
+        "exact": curves.exact(4096, 4, device) + curves.exact(1 << 20, 6, device),
+    }
 
 
-def _training(kept: dict[str, Rows]) -> list[str]:
-    lines = ["### A training step\n", "Three layers of 128, AdamW, losses validated:\n", *_table(kept["training"]), ""]
-    if "largest" in kept:
-        budget = kept["largest"][0]["budget_mib"]
-        lines.append(f"The largest batch that fits into {budget:,} MiB together with a step; accumulated, over")
-        lines.append(f"micro-batches of {training.MICRO:,}:\n")
-        lines.append("| | samples | times as many |\n|---|---:|---:|")
-        lines += [f"| {row['what']} | {row['n']:,} | {row['ratio']:.1f} |" for row in kept["largest"]]
-        lines.append("")
-    return lines
-
-
-def _table(times: Rows, base: str = BASE) -> list[str]:
-    sizes = sorted({row["n"] for row in times})
-    lines = [f"| | {' | '.join(f'n = {n:,}' for n in sizes)} |\n|---|{'---:|' * len(sizes)}"]
-    for what in dict.fromkeys(row["what"] for row in times):
-        cells = []
-        for n in sizes:
-            row = next((r for r in times if r["n"] == n and r["what"] == what), None)
-            if row is None:
-                cells.append("")
-            else:
-                cells.append(f"{row['microseconds']:,.0f} µs" if what == base else f"{row['ratio']:.2f} ×")
-        lines.append(f"| {what} | {' | '.join(cells)} |")
-    return lines
-
-
-def _print(rows: list[dict[str, object]]) -> list[dict[str, object]]:
-    for row in rows:
-        print(f"  {row['what']:<45}{row['microseconds']:>12,.1f} µs {row['ratio']:>8.2f} x", flush=True)
-    return rows
-
-
-def main() -> None:
-    """Measure, print, and with --write keep."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="a few seconds, to see that it runs")
-    parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
-    parser.add_argument("--write", action="store_true", help="keep the results and render the tables")
-    parser.add_argument("--only", choices=["fits", "files"], help="measure a part of it, and keep the rest")
-    options = parser.parse_args()
-    if options.only is not None:
-        path = RESULTS / f"speed-{options.device}.json"
-        part = {"fits": _fits, "files": _files}[options.only](quick=options.quick)
-        _keep({**json.loads(path.read_text()), options.only: part}, path, write=options.write)
-        return
-    where = torch.cuda.get_device_name() if options.device == "cuda" else f"{torch.get_num_threads()} threads"
-    result = {"torch": torch.__version__, "python": platform.python_version(), "device": options.device, "on": where}
-    result["times"], result["weights"] = [], []
-    for n in (4096, 1 << (17 if options.quick else 20)):
-        print(f"n = {n:,}: forward and backward, {where}, eager float32", flush=True)
-        result["times"] += _print(compare(n, 2 if options.quick else 40, options.device))
-        result["weights"] += _print(weights.compare(n, 2 if options.quick else 30, options.device))
-    print("growth of the value-weighted loss")
-    result["growth"] = weights.growth(1 if options.quick else 15, options.device, 16 if options.quick else 22)
-    for row in result["growth"]:
-        print(f"  n = {row['n']:>9,} T = {row['T']:>3}  {row['microseconds'] / 1000:>10,.2f} ms")
-    print("every threshold")
-    quick = options.quick
-    result["curves"] = _print(curves.compare(1 << (17 if quick else 21), 2 if quick else 60, options.device))
-    result["curve_growth"] = curves.growth(1 if quick else 12, options.device, 16 if quick else 24)
-    for row in result["curve_growth"]:
-        print(f"  n = {row['n']:>10,} {row['what']:<35}{row['milliseconds']:>12,.2f} ms")
-    result["exact"] = []
-    for n in (4096, 1 << (17 if quick else 20)):
-        result["exact"] += _print(curves.exact(n, 1 if quick else 15, options.device))
-    print("labels and classes")
-    result["labels"] = _print(classes.labels(4096, 1 if quick else 15, options.device))
-    result["classes"] = []
+def _classes(device: str, quick: bool) -> Found:
+    found: Found = {"labels": classes.labels(4096, 0 if quick else 5, device), "classes": []}
     for n, m in ((4096, 10), (256, 1000)):
-        result["classes"] += _print(classes.compare(n, m, 1 if quick else 15, options.device))
-    print("a training step")
-    result["training"] = _print(training.compare(4096, 2 if quick else 40, options.device))
-    if options.device == "cpu":
-        result["largest"] = training.largest((64 if quick else 2048) << 20)
-        for row in result["largest"]:
-            print(f"  largest batch in {row['budget_mib']:,} MiB, {row['what']}: {row['n']:,} ({row['ratio']} x)")
-        result["class_memory"] = [
-            {"n": 256, "m": 1000, "what": what, "mib": round(peak_memory(loss, 256, 1000) / 2**20, 1)}
+        found["classes"] += classes.compare(n, m, 0 if quick else 5, device)
+    if not quick:  # `memory` sees that it runs
+        found["class_memory"] = [
+            {"n": 256, "m": 1000, "what": what, "mib": round(peak_memory(loss, 256, 1000, device) / 2**20, 1)}
             for what, loss in classes.MEMORY.items()
         ]
-        for row in result["class_memory"]:
-            print(f"peak extra memory, n = 256, m = 1,000, {row['what']}: {row['mib']} MiB")
-        from benchmarks import peers  # other machines may lack scikit-learn
-
-        result["peers"] = peers.thresholds(256 if quick else 1024, 1 << (14 if quick else 17), 1 if quick else 10)
-        for row in result["peers"]:
-            print(f"  n = {row['n']:>9,} {row['what']:<50}{row['milliseconds']:>12,.2f} ms, HSS {row['hss']:.9f}")
-        result["fits"] = _fits(quick=quick)
-        result["files"] = _files(quick=quick)
-        result["loop"] = _print(weights.loop(1))
-        n = 1 << (20 if options.quick else 24)
-        result["memory"] = [
-            {"n": n, "what": what, "bytes_per_sample": round(peak_memory(loss, n) / n, 2)}
-            for what, loss in MEMORY.items()
-        ]
-        for row in result["memory"]:
-            print(f"peak extra memory, n = {n:,}, {row['what']}: {row['bytes_per_sample']} bytes per sample")
-    _keep(result, RESULTS / f"speed-{options.device}.json", write=options.write)
+    return found
 
 
-def _fits(*, quick: bool) -> Rows:
-    from benchmarks import peers  # other machines may lack scikit-learn
-
-    print("fits of classifiers")
-    found = peers.fits(300, 5, 1, steps=20) if quick else peers.fits(1000, 10, 5) + peers.fits(50_000, 30, 1)
-    for row in found:
-        print(
-            f"  {row['rows']:>7,} x {row['columns']:<4}{row['what']:<40}{row['seconds']:>9.2f} s {row['ratio']:>8.3f} x"
+def _training(device: str, quick: bool) -> Found:
+    found: Found = {"training": training.compare(4096, 0 if quick else 12, device)}
+    if device == "cpu":
+        found["largest"] = (
+            training.largest(64 << 20, 1, training.WAYS[-1:]) if quick else training.largest(256 << 20, 4)
         )
     return found
 
 
-def _files(*, quick: bool) -> Rows:
+def _peers(device: str, quick: bool) -> Found:
+    sizes = [1 << k for k in ((10, 12) if quick else range(10, 23 if device == "cpu" else 27))]
+    rows, absent = loss_peers.compare(sizes, 0 if quick else 2, device)
+    metrics: Rows = []
+    for n in (4096,) if quick else (4096, 1 << 20):
+        more, missing = loss_peers.metrics(n, 0 if quick else 4, device)
+        metrics += more
+        absent |= missing
+    return {"peers": rows, "metrics": metrics, "absent": absent}
+
+
+def _thresholds(_: str, quick: bool) -> Found:
+    from benchmarks import peers  # other machines may lack scikit-learn
+
+    return {"thresholds": peers.thresholds(64, 1 << 12, 0) if quick else peers.thresholds(512, 1 << 17, 3)}
+
+
+def _fits(_: str, quick: bool) -> Found:
+    from benchmarks import peers  # as above
+
+    return {"fits": peers.fits(300, 5, 1, steps=20) if quick else peers.fits(1000, 10, 3) + peers.fits(50_000, 30, 1)}
+
+
+def _files(_: str, quick: bool) -> Found:
     from benchmarks import files  # other machines may lack the command line
 
-    print("files of predictions")
-    return files.compare(20_000 if quick else 10_000_000, quick=quick)
+    return {"files": files.compare(20_000 if quick else 10_000_000, quick=quick)}
 
 
-def _keep(result: dict[str, object], path: Path, *, write: bool) -> None:
-    if write:
-        path.parent.mkdir(exist_ok=True)
-        path.write_text(json.dumps(result, indent=1) + "\n")
+def _memory(device: str, quick: bool) -> Found:
+    return {"memory": list(losses.memory(1 << (16 if quick else 22), device, only=1 if quick else None))}
+
+
+def _imports(_: str, quick: bool) -> Found:
+    rows, absent = imports.compare(1 if quick else 7)
+    return {"imports": rows, "absent": absent}
+
+
+def _bandwidth(device: str, quick: bool) -> Found:
+    found: Rows = []
+    for power in (12,) if quick else (23,) if device == "cpu" else (26, 28):
+        found += bandwidth.compare(1 << power, 0 if quick else 4, device)
+    return {"bandwidth": found}
+
+
+PARTS = {
+    "peers": Part(_peers, 50),
+    "scores": Part(_scores, 20),
+    "weights": Part(_weights, 30),
+    "curves": Part(_curves, 55),
+    "thresholds": Part(_thresholds, 30, anywhere=False),
+    "classes": Part(_classes, 30),
+    "training": Part(_training, 75),
+    "fits": Part(_fits, 90, anywhere=False),
+    "files": Part(_files, 90, anywhere=False),
+    "imports": Part(_imports, 40, anywhere=False),
+    "memory": Part(_memory, 25),
+    "bandwidth": Part(_bandwidth, 12),
+}
+
+
+def about(device: str) -> Found:
+    """Where and with what it is measured."""
+    on = torch.cuda.get_device_name() if device == "cuda" else f"{torch.get_num_threads()} threads"
+    return {
+        "torch": torch.__version__,
+        "python": platform.python_version(),
+        "device": device,
+        "on": on,
+        "machine": provenance.machine(),
+        "made_with": provenance.versions(),
+        "versions": {package: provenance.installed(package) for package in PACKAGES},
+    }
+
+
+def measure(names: list[str], device: str, *, quick: bool) -> Found:
+    """Measure parts one after another, and print what they find.
+
+    Returns:
+        The results by name; under "absent" who was not there, and under "measured" the date, for each part.
+    """
+    found: Found = {"absent": {}, "measured": {}}
+    for name in names:
+        print(name if quick else f"{name}: about {PARTS[name].seconds} s", flush=True)
+        began = time.perf_counter()
+        part = PARTS[name].measure(device, quick)
+        found["absent"][name] = part.pop("absent", {})
+        found["measured"][name] = dt.datetime.now(dt.UTC).date().isoformat()
+        found |= part
+        if not quick:
+            for row in (row for rows in part.values() for row in rows):
+                print(f"  {page.line(row)}")
+        for who, why in found["absent"][name].items():
+            print(f"  absent: {who} ({why})")
+        print(f"  took {time.perf_counter() - began:.0f} s", flush=True)
+    return found
+
+
+def kept_here(path: Path, here: Found) -> Found:
+    """What is kept of other parts.
+
+    Raises:
+        ValueError: If nothing is, or if it was measured elsewhere, or with another PyTorch or Python.
+    """
+    if not path.exists():
+        raise ValueError(f"there is no {path.name} to add to; measure all, without --only.")
+    old = json.loads(path.read_text())
+    for name in ("torch", "python", "on"):
+        if old[name] != here[name]:
+            seen = f"{name} = {old[name]}, this is {here[name]}"
+            raise ValueError(f"{path.name} was measured with {seen}; measure all, without --only.")
+    return old
+
+
+def merged(old: Found, new: Found) -> Found:
+    """Results with some parts measured anew."""
+    return old | new | {name: old.get(name, {}) | new[name] for name in ("absent", "measured")}
+
+
+def render() -> None:
+    """Write benchmarks/README.md and its figure from the results that are kept."""
+    kept = [json.loads(path.read_text()) for path in sorted(page.RESULTS.glob("speed-*.json"))]
+    page.PAGE.write_text(page.text(kept))
+    print(f"wrote {page.PAGE.name}")
+    if not page.drawn(kept):
+        return
+    try:
+        from benchmarks import figure
+    except ImportError as error:
+        print(f"the figure is not drawn: {error}; install matplotlib and use --render.")
+        return
+    figure.draw(kept, page.FIGURE)
+    print(f"wrote {page.FIGURE.name}")
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Measure, print, and with --write keep."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    how = parser.add_mutually_exclusive_group()
+    how.add_argument("--quick", action="store_true", help="check what is timed, run each part once; no times")
+    how.add_argument("--write", action="store_true", help="keep the results and render the page")
+    how.add_argument("--render", action="store_true", help="only render the page from what is kept")
+    parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
+    parser.add_argument("--only", nargs="+", choices=list(PARTS), metavar="PART", help=f"of {', '.join(PARTS)}")
+    options = parser.parse_args(arguments)
+    if options.render:
         render()
-        print(f"wrote {path} and the tables of benchmarks/README.md")
+        return
+    wrong: list[str] = []
+    if options.quick:
+        wrong, unchecked = checks.run(options.device)
+        for told in unchecked:
+            print(f"not checked: {told}")
+    names = [name for name, part in PARTS.items() if part.anywhere or options.device == "cpu"]
+    if options.only:
+        names = [name for name in names if name in options.only]
+        if not names:
+            parser.error(f"{', '.join(options.only)}: only with --device cpu.")
+    here, old = about(options.device), {}
+    path = page.RESULTS / f"speed-{options.device}.json"
+    if options.write and options.only:
+        try:
+            old = kept_here(path, here)
+        except ValueError as error:
+            parser.error(str(error))
+    if not options.quick:
+        print(f"{sum(PARTS[name].seconds for name in names) / 60:.1f} minutes in all", flush=True)
+    found = merged(old, here | measure(names, options.device, quick=options.quick))
+    if options.write:
+        found["exponents"] = exponents.fitted(found)
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(json.dumps(found, indent=1) + "\n")
+        render()
+    if wrong:
+        sys.exit("\n".join(["results that are wrong:", *wrong]))
 
 
 if __name__ == "__main__":

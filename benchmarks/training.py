@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import torch
@@ -16,7 +16,7 @@ from benchmarks.timing import Rows, rows, status, take_turns
 
 FEATURES, WIDTH, MICRO = 32, 128, 1024
 WEIGHT = sw.weights.Value([0.5, 0.25, 0.125])
-Parts = list[tuple[Tensor, ...]]
+WAYS = ("binary cross entropy", "tss", "tss, accumulated")
 
 
 def network(device: str) -> nn.Module:
@@ -86,12 +86,12 @@ def _step(way: Callable[[nn.Module], object], device: str) -> Callable[[], None]
     return call
 
 
-def largest(budget: int) -> Rows:
+def largest(budget: int, tries: int = 8, ways: Sequence[str] = WAYS) -> Rows:
     """The largest batch whose step, with the batch itself, fits into so many bytes; found by trying."""
     found: Rows = []
-    for what in ("binary cross entropy", "tss", "tss, accumulated"):
+    for what in ways:
         n, fits, used = budget >> 13, 0, 0
-        for _ in range(8):
+        for _ in range(tries):
             peak = max(_peak(what, n), 64 * n)  # a small batch may fit into what is left of others
             if peak <= budget and n > fits:
                 fits, used = n, peak
@@ -101,7 +101,7 @@ def largest(budget: int) -> Rows:
             n = max(MICRO, int(n * 0.985 * budget / peak))
         found.append({"what": what, "budget_mib": budget >> 20, "n": fits, "mib": round(used / 2**20)})
     base = found[0]["n"]
-    return [row | {"ratio": round(row["n"] / base, 2)} for row in found]
+    return [row | {"ratio": round(row["n"] / max(base, 1), 2)} for row in found]
 
 
 def _peak(what: str, n: int) -> int:

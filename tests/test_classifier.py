@@ -39,7 +39,7 @@ from tests.weight_oracles import smooth
 def quick(*given, **options):
     """A classifier that is small, and so is its network, if it is no other one."""
     own = {"members": 2, "width": 16, "depth": 1} if options.get("module") is None else {}
-    rest = {"steps": 16, "evaluations": 4, "share": 0.5, "warm_up": 0.0, "ensemble": None, "progress": False}
+    rest = {"steps": 16, "evaluations": 4, "warm_up": 0.0, "ensemble": None, "tune": "best", "progress": False}
     return ScoreClassifier(*given, **rest | own | {"random_state": 0} | options)
 
 
@@ -659,6 +659,7 @@ CHANGES = {
     "weight_decay": {"weight_decay": 1.0},
     "weight_average": {"weight_average": 0.9},
     "ensemble": {"ensemble": "vote", "ensemble_fraction": 0.1},
+    "tune": {"tune": "between"},
     "ensemble_fraction": (
         {"ensemble": "mean", "ensemble_fraction": 1.0},
         {"ensemble": "mean", "ensemble_fraction": 0.1},
@@ -734,6 +735,7 @@ def without_addresses(value):
         ({"weight_decay": -1}, ValueError, "weight_decay must be a number from 0 to 1000, saw -1"),
         ({"weight_average": "much"}, ValueError, "weight_average must be a number from 0 to 1, saw 'much'"),
         ({"ensemble": "median"}, ValueError, "ensemble must be 'greedy', 'mean', 'vote' or None, saw 'median'"),
+        ({"tune": "exact"}, ValueError, "tune must be 'between', 'best' or 'plug_in', saw 'exact'"),
         ({"ensemble_fraction": 2}, ValueError, "ensemble_fraction must be a number from 0 to 1, saw 2"),
         ({"max_time": 0}, ValueError, "max_time must be a number of seconds greater than 0, saw 0"),
         ({"members": 0}, ValueError, "members must be a whole number of at least 1, saw 0"),
@@ -1063,6 +1065,29 @@ def test_what_is_good_enough(X, y, score, fraction):
         good = [value for value in values if value <= (2 - fraction) * min(values)]
     assert len(model.networks_) == len(good)
     assert fraction == 0 or len(good) < 16
+
+
+# ------------------------------------------------------------------------------------------------------- thresholds
+
+
+@pytest.mark.parametrize("kind", ["two", "labels"])
+def test_the_threshold_is_between_the_best_and_what_is_asked_for(X, y, kind):
+    targets = targets_of(kind, X, y)
+    score = ["tss", "f1", "hss"] if kind == "labels" else "f1"
+    best, asked, between = (
+        np.atleast_1d(quick(score, tune=how).fit(X, targets, validation=KEPT).threshold_)
+        for how in ("best", "plug_in", "between")
+    )
+    log_odds = [np.log(t / (1 - t)) for t in (best, asked, between)]
+    assert log_odds[2] == pytest.approx((log_odds[0] + log_odds[1]) / 2, rel=1e-6)
+    assert not np.allclose(best, asked, rtol=1e-3)
+
+
+def test_where_a_threshold_must_meet_something_it_is_the_best_that_does(X, y):
+    at_least = {"recall": 0.8}
+    models = [quick(tune=how, at_least=at_least).fit(X, y, validation=KEPT) for how in ("best", "between")]
+    assert models[0].threshold_ == models[1].threshold_
+    assert models[1].predict(X[KEPT])[y[KEPT] == 1].mean() >= 0.8
 
 
 # ------------------------------------------------------------------------------------------------------------ files

@@ -16,11 +16,13 @@ import pytest
 import torch
 
 import scorewise as sw
-from benchmarks.quality import data, goals, results, run, tables
+from benchmarks import regression
+from benchmarks.quality import data, figure, goals, losses, networks, quick, results, run, tables
 from benchmarks.quality.data import Task
-from benchmarks.quality.deciding import best
+from benchmarks.quality.deciding import best, cost_search
 from benchmarks.quality.methods import METHODS, Method, variant
 from benchmarks.quality.rows import Rows
+from scorewise.estimator.training import Trainer
 
 ROOT = Path(__file__).parent.parent
 TSS, HSS = goals.TABLE[:2]
@@ -356,6 +358,205 @@ def test_a_variant_hands_everything_to_the_classifier(monkeypatch):
     assert {METHODS["hgb_tuned"].key(goal) for goal in goals.SERIES} == {""}
 
 
+# ------------------------------------------------------------------------------------------- losses of others
+
+
+def small_batch(labels=None):
+    g = torch.Generator().manual_seed(0)
+    shape = (40,) if labels is None else (40, labels)
+    z = torch.randn(shape, generator=g, dtype=torch.float64)
+    return z, (torch.rand(shape, generator=g) < 0.3).double()
+
+
+def test_the_focal_loss_is_its_formula():
+    z, y = small_batch()
+    each = []
+    for logit, event in zip(z.tolist(), y.tolist(), strict=True):
+        p = 1 / (1 + math.exp(-logit))
+        right = p if event else 1 - p
+        each.append(-((1 - right) ** 2) * math.log(right))
+    assert float(losses.focal(z, y)) == pytest.approx(sum(each) / 40, rel=1e-12)
+
+
+def test_soft_dice_of_decisions_is_one_minus_f1_but_for_its_one():
+    _, y = small_batch()
+    decided = (torch.arange(40) % 3 == 0).double()
+    tp, fp, fn = (decided * y).sum(), (decided * (1 - y)).sum(), ((1 - decided) * y).sum()
+    expected = 1 - (2 * tp + 1) / (2 * tp + fp + fn + 1)
+    assert float(losses.dice(200 * decided - 100, y)) == pytest.approx(float(expected), rel=1e-12)
+
+
+def test_the_auc_margin_loss_is_its_closed_form():
+    """p(1 - p) times the variances of both classes and the square of what their means miss the margin by."""
+    pytest.importorskip("libauc", reason="the loss is LibAUC's, which the quality benchmark alone installs")
+    z, y = (values.float() for values in small_batch())
+    z.requires_grad_()
+    p, rate = z.sigmoid(), y.mean()
+    events, others = p[y == 1], p[y == 0]
+    spread = events.var(unbiased=False) + others.var(unbiased=False)
+    by_hand = rate * (1 - rate) * (spread + (1 + others.mean() - events.mean()) ** 2)
+    loss = losses.aucm(z, y)
+    assert loss.item() == pytest.approx(by_hand.item(), rel=1e-5)  # float32
+    ours, theirs = (torch.autograd.grad(value, z, retain_graph=True)[0] for value in (loss, by_hand))
+    assert torch.allclose(ours, theirs, rtol=1e-4, atol=1e-7)  # as above
+
+
+@pytest.mark.parametrize("loss", [losses.focal, losses.dice], ids=["focal", "dice"])
+def test_of_labels_a_loss_is_the_mean(loss):
+    z, y = small_batch(labels=3)
+    apart = [float(loss(z[:, k], y[:, k])) for k in range(3)]
+    assert float(loss(z, y)) == pytest.approx(sum(apart) / 3, rel=1e-12)
+
+
+def test_anyloss_amplifies_by_its_sigmoid():
+    p = torch.linspace(0, 1, 11, dtype=torch.float64)
+    steep = METHODS["anyloss"].fit.keywords["prior"]
+    assert torch.allclose(steep.cdf(p), torch.sigmoid(73 * (p - 0.5)), rtol=0, atol=1e-15)
+
+
+# -------------------------------------------------------------------------------------------------- plug-in
+
+
+def calibrated(n=4000):
+    """Probabilities, and events that happen as often as they say: of each hundred alike, the right number."""
+    p = (np.arange(n) % 100 + 0.5) / 100
+    return p, (np.arange(n) // 100 / (n / 100) < p).astype(np.int64)
+
+
+def test_costs_ask_for_the_threshold_that_theory_has():
+    p, y = calibrated()
+    threshold, value = cost_search(p, Rows(None, y), goals.TABLE[-1])
+    assert threshold == pytest.approx(1 / 6, rel=1e-12)
+    assert value == pytest.approx(float(goals.TABLE[-1].score(goals.TABLE[-1].matrix(p > 1 / 6, y))), rel=1e-12)
+
+
+@pytest.mark.parametrize("goal", goals.TABLE, ids=repr)
+def test_of_probabilities_that_are_right_a_search_of_costs_finds_the_best(goal):
+    p, y = calibrated()
+    threshold, value = cost_search(p, Rows(None, y), goal)
+    values = [float(goal.score(goal.matrix(p > t, y))) for t in [-1, *np.unique(p)]]
+    # of a hundred different probabilities the best or its neighbour
+    assert value == pytest.approx(max(values), rel=5e-3)
+    if goal.name == "f1":
+        assert threshold == pytest.approx(max(values) / 2, abs=0.02)  # Lipton, Elkan, Narayanaswamy 2014
+
+
+# -------------------------------------------------------------------------------------------------- networks
+
+
+def test_methods_that_share_a_training_share_it(monkeypatch):
+    trained = []
+    plain = networks._trained
+
+    def counting(*arguments):
+        trained.append(arguments)
+        return plain(*arguments)
+
+    monkeypatch.setattr(networks, "_trained", counting)
+    train, validation, _ = parts_of(made_up())
+    deciders = [METHODS[name].fit(train, validation, [TSS], 0)[0] for name in ("bce_at_half", "bce_tuned", "plug_in")]
+    assert len(trained) == 1
+    assert len({decider.before for decider in deciders}) == 1
+    assert deciders[0].threshold == 0.5
+    METHODS["wbce_tuned"].fit(train, validation, [TSS], 0)
+    METHODS["bce_tuned"].fit(*parts_of(made_up())[:2], [TSS], 0)
+    assert len(trained) == 3
+
+
+def test_every_network_takes_as_many_steps_as_the_classifier(monkeypatch):
+    """All that its race takes, if there is one."""
+    steps = []
+    plain = Trainer._step
+
+    def counting(self, *arguments):
+        steps.append(1)
+        return plain(self, *arguments)
+
+    monkeypatch.setattr(Trainer, "_step", counting)
+    train, validation, _ = parts_of(made_up())
+
+    def taken(name):
+        steps.clear()
+        METHODS[name].fit(train, validation, [TSS], 0)
+        return len(steps)
+
+    assert taken("scorewise") == taken("bce_tuned") == taken("dice_tuned") == taken("sol_cosine") > 100
+
+
+def test_a_moment_says_the_same_of_validation_rows_as_its_network(monkeypatch):
+    """In the order of the rows, though series are sorted for training."""
+    train, validation, _ = parts_of(stations(3))
+    found, _ = networks.moments(train, validation, 0, name="here")
+    for moment in (found[0], found[-1]):
+        assert moment.probability(validation.X) == pytest.approx(moment.validation, rel=1e-6)
+
+
+# ---------------------------------------------------------------------------------------------------- in short
+
+
+def test_the_quick_form_ends_with_1_if_something_is_worse(monkeypatch, capsys, tmp_path):
+    monkeypatch.setattr(quick, "tasks", lambda: [made_up(), made_up("series", n=900)])
+    monkeypatch.setattr(quick, "ROWS", 100)
+    monkeypatch.setattr(quick, "FIGURES", tmp_path / "quick.json")
+    for name in quick.WHAT:
+        above = Above()
+        above.threshold = {"scorewise": 1.0, "bce_at_half": 2.0}.get(name, 1.5)
+        monkeypatch.setitem(METHODS, name, Method(name, above))
+    regression.write(quick.FIGURES, quick.measure, 2)
+    assert run.main(["--quick"]) == 0
+    METHODS["scorewise"].fit.threshold = 3.0
+    assert run.main(["--quick"]) == 1
+    told = capsys.readouterr().out
+    assert "scorewise is 0." in told
+    assert "scorewise - bce_at_half is " in told
+    assert "hgb_tuned is" not in told
+
+
+def test_figures_are_kept_for_all_that_the_quick_form_measures():
+    kept = json.loads(quick.FIGURES.read_text())
+    assert set(kept) == {*quick.WHAT, "scorewise - bce_at_half"}
+    assert all(0 < one["margin"] < one["mean"] for one in kept.values())
+
+
+# ----------------------------------------------------------------------------------------------------- labels
+
+
+def labelled(n=500):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n, 4))
+    y = (X[:, :3] + 0.5 * rng.normal(size=(n, 3)) > [0.5, 1.0, 1.5]).astype(np.int64)
+    return Task("labelled", pd.DataFrame(X, columns=list("abcd")), y, None, None, 0, "labels", "made up")
+
+
+def test_labels_are_spread_over_the_parts():
+    task = labelled()
+    split = data.split(task, 0)
+    parts = numbers(split)
+    assert [len(part) for part in parts] == [300, 100, 100]
+    assert set.union(*parts) == set(range(500))
+    shares = [task.y[list(part)].mean(0) for part in parts]
+    assert np.allclose(shares, task.y.mean(0), atol=0.04)
+    assert numbers(data.split(task, 1)) != parts
+
+
+@pytest.mark.parametrize("name", ["bce_tuned", "bce_at_half", "plug_in", "hgb_tuned", "logistic_balanced_tuned"])
+def test_of_labels_each_has_its_threshold_and_the_score_is_the_mean(name):
+    train, validation, test = parts_of(labelled())
+    (decider,) = METHODS[name].fit(train, validation, [TSS], 0)
+    decisions = decider.decide(test.X)
+    assert decisions.shape == test.y.shape
+    apart = [score_by_hand(TSS, decisions[:, k].tolist(), Rows(test.X, test.y[:, k])) for k in range(3)]
+    assert TSS.value(TSS.matrix(decisions, test.y), len(test.y)) == pytest.approx(sum(apart) / 3, rel=1e-12)
+    assert min(apart) > 0.2
+    if name == "bce_tuned":
+        p = decider.probability(validation.X)
+        for k in range(3):
+            own = Rows(validation.X, validation.y[:, k])
+            tried = [score_by_hand(TSS, (p[:, k] > t).tolist(), own) for t in [-1, *p[:, k]]]
+            reached = score_by_hand(TSS, (p[:, k] > decider.threshold[k]).tolist(), own)
+            assert reached == pytest.approx(max(tried), rel=0, abs=1e-12)
+
+
 # ------------------------------------------------------------------------------------------------------- runs
 
 
@@ -386,7 +587,7 @@ def go(folder, above, *, shared=True, seeds=2):
     results.prepare(folder)
     before = len(above.fits)
     known = results.read(folder)
-    run.run(run.jobs(SETS, [Method("above", above, shared)], seeds, known), TASKS, folder, run.durations(known))
+    run.run(run.jobs(SETS, [Method("above", above, shared)], seeds, known), TASKS, folder, results.durations(known))
     return above.fits[before:]
 
 
@@ -513,7 +714,7 @@ def test_a_guess_of_the_time_comes_from_what_was_seen():
         return {"set": name, "score": "tss", "method": method, "seed": seconds, "seconds": seconds, "error": error}
 
     rows = [row("a", "m", 1), row("a", "m", 3), row("a", "m", 8), row("b", "m", 9), row("b", "m", 99, "broke")]
-    typical = run.durations({results.key(r): r for r in rows})
+    typical = results.durations({results.key(r): r for r in rows})
     assert typical == {("a", "m"): 3, ("b", "m"): 9}
     m, new = Method("m", None), Method("new", None)
     guesses = [run.guess(run.Job(name, 0, method, ()), typical) for name, method in (("a", m), ("c", m), ("a", new))]
@@ -660,6 +861,26 @@ def test_duels_are_those_worked_out_by_hand():
     ranks = [3, 1.5, 4, 1.5]
     sums = [sum(r for k, r in enumerate(ranks) if signs >> k & 1) for signs in range(16)]
     assert against_b.p == pytest.approx(sum(abs(s - 5) >= abs(4 - 5) for s in sums) / 16, rel=1e-12)
+
+
+def test_sets_are_compared_by_the_means_over_their_scores():
+    """a − b is (.2 + .1 + .1) / 3 and −.3: of two sets no signs are further out, so that p is 1."""
+    against_b, _ = tables.duels(tables.grid(rows_of(VALUES)), "a")
+    assert against_b.by_set == 1.0
+    six = {(f"set {k}", "tss"): {"a": [0.5 + 0.01 * k], "b": [0.4]} for k in range(6)}
+    (duel,) = tables.duels(tables.grid(rows_of(six)), "a")
+    assert duel.by_set == duel.p == pytest.approx(2 / 2**6, rel=1e-12)  # all six on one side
+
+
+def test_the_figure_is_the_same_of_the_same_ranks(tmp_path):
+    ranks = {"chosen": [1.5, 2.5, 2.0], "confirmed": [2.0, 3.0, 1.0]}
+    for name in ("one", "two"):
+        figure.draw(["a", "b", "c"], ranks, tmp_path / f"{name}.svg")
+    one, two = ((tmp_path / f"{name}.svg").read_bytes() for name in ("one", "two"))
+    assert one == two
+    assert b"<svg" in one
+    figure.draw(["a", "b", "c"], ranks | {"chosen": [1.5, 2.6, 2.0]}, tmp_path / "two.svg")
+    assert (tmp_path / "two.svg").read_bytes() != one
 
 
 def test_holm_is_as_worked_out_by_hand():

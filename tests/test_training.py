@@ -39,7 +39,7 @@ from tests.ranks import results, together
 def quick(*given, **options):
     """A classifier that is small, and so is its network, if it is no other one."""
     own = {"members": 2, "width": 16, "depth": 1} if options.get("module") is None else {}
-    rest = {"steps": 16, "evaluations": 4, "share": 0.5, "warm_up": 0.0, "ensemble": None, "progress": False}
+    rest = {"steps": 16, "evaluations": 4, "warm_up": 0.0, "ensemble": None, "tune": "best", "progress": False}
     return ScoreClassifier(*given, **rest | own | {"random_state": 0} | options)
 
 

@@ -1,6 +1,8 @@
 """See `benchmarks.quality.run`."""
 
+import sys
+
 from benchmarks.quality.run import main
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -236,18 +236,22 @@ MAIN = tuple(METHODS)
 """What a run fits unless it is told otherwise; the rest are ingredients of scorewise, one at a time."""
 
 _INGREDIENTS: dict[str, dict[str, Any]] = {
-    "share_0": {"share": 0.0},
-    "share_half": {"share": 0.5},
-    "share_1": {"share": 1.0},
-    "share_of_three": {"share": (0.0, 0.5, 0.9)},
+    "best_moment": {"ensemble": None},
+    "mean_of_moments": {"ensemble": "mean"},
+    "vote_of_moments": {"ensemble": "vote"},
+    "best_threshold": {"tune": "best"},
+    "plug_in_threshold": {"tune": "plug_in"},
+    "best_moment_and_threshold": {"ensemble": None, "tune": "best"},
+    "no_score": {"share": 0.0},
+    "score_alone": {"share": 1.0},
+    "score_alone_from_the_start": {"share": 1.0, "warm_up": 0.0},
+    "race_of_shares": {"share": (0.0, 0.5, 0.9)},
+    "no_warm_up": {"warm_up": 0.0},
     "balanced": {"balance": 1.0},
-    "warm_up": {"warm_up": 0.5},
     "narrow": {"prior": _COSINE},
-    "narrow_warm_shift": {"prior": _COSINE, "warm_up": 0.5, "shift": True},
+    "narrow_and_moved": {"prior": _COSINE, "shift": True},
     "annealed": {"prior": (sw.priors.RaisedCosine(0.5, 0.5), _COSINE)},
     "exact": {"exact": True},
-    "mean": {"ensemble": "mean"},
-    "vote": {"ensemble": "vote"},
-    "average": {"weight_average": 0.99},
+    "average_of_weights": {"weight_average": 0.99},
 }
 METHODS |= {name: variant(name, **params) for name, params in _INGREDIENTS.items()}

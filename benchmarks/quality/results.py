@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import json
 import os
+import statistics
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +54,15 @@ def read(folder: Path) -> dict[Key, Row]:
         row = json.loads(path.read_text())
         found[key(row)] = {name: row.get(name) for name in COLUMNS}
     return dict(sorted(found.items()))
+
+
+def durations(known: Mapping[Key, Row]) -> dict[tuple[str, str], float]:
+    """Median seconds of a fit by (set, method)."""
+    seconds: dict[tuple[str, str], list[float]] = {}
+    for (name, _, method, _), row in known.items():
+        if row["error"] is None:
+            seconds.setdefault((name, method), []).append(float(row["seconds"]))
+    return {pair: statistics.median(some) for pair, some in seconds.items()}
 
 
 def gather(folder: Path) -> None:

@@ -1,9 +1,11 @@
 """Fit methods to sets and keep how they do on held-out rows.
 
     python -m benchmarks.quality [--sets NAME ...] [--scores NAME ...] [--methods NAME ...] [--seeds N] [--workers N]
+    python -m benchmarks.quality --quick
 
 A result that is known already is not made again, so that a run which was stopped goes on where it was. A fit that
-breaks is kept with its error, does not stop the run, and is tried again by the next one.
+breaks is kept with its error, does not stop the run, and is tried again by the next one. --quick does a small part in a
+minute, keeps nothing, and ends with 1 if a score is worse than it was by more than chance makes.
 """
 
 from __future__ import annotations
@@ -23,8 +25,8 @@ import numpy as np
 import torch
 from joblib import Parallel, delayed
 
-from benchmarks.provenance import versions
-from benchmarks.quality import data, goals, results, tables
+from benchmarks.provenance import span, versions
+from benchmarks.quality import data, goals, quick, results, tables
 from benchmarks.quality.data import Task
 from benchmarks.quality.deciding import Decider
 from benchmarks.quality.goals import Goal
@@ -96,14 +98,14 @@ def run(
     guesses = {job: guess(job, typical) for job in todo}
     results_of = sum(len(job.goals) for job in todo)
     total = sum(guesses.values())
-    print(f"{len(todo)} fits, {results_of} results, {_span(total / workers)} or so", flush=True)
+    print(f"{len(todo)} fits, {results_of} results, {span(total / workers)} or so", flush=True)
     together = [list(some) for _, some in itertools.groupby(todo, key=lambda job: (job.set, job.seed))]
     started, passed = time.perf_counter(), 0.0
     each = (delayed(_work)(some, tasks, folder) for some in together)
     for k, done in enumerate(Parallel(n_jobs=workers, return_as="generator_unordered")(each)):
         passed += sum(guesses[job] for job in todo if (job.set, job.seed) == done)
         left = (time.perf_counter() - started) * (total - passed) / passed
-        print(f"[{k + 1}/{len(together)}] {done[0]}, seed {done[1]}, is done; {_span(left)} left", flush=True)
+        print(f"[{k + 1}/{len(together)}] {done[0]}, seed {done[1]}, is done; {span(left)} left", flush=True)
 
 
 def _work(todo: Sequence[Job], tasks: Mapping[str, Task], folder: Path) -> tuple[str, int]:
@@ -152,15 +154,6 @@ def guess(job: Job, typical: Mapping[tuple[str, str], float]) -> float:
     return typical.get((job.set, job.method.name), around) + AROUND
 
 
-def durations(known: Mapping[results.Key, results.Row]) -> dict[tuple[str, str], float]:
-    """Median seconds of a fit by (set, method)."""
-    seconds: dict[tuple[str, str], list[float]] = {}
-    for (name, _, method, _), row in known.items():
-        if row["error"] is None:
-            seconds.setdefault((name, method), []).append(float(row["seconds"]))
-    return {pair: statistics.median(some) for pair, some in seconds.items()}
-
-
 class Tasks(Mapping[str, Task]):
     """The sets, loaded when they are asked for and not kept: some are large."""
 
@@ -174,8 +167,12 @@ class Tasks(Mapping[str, Task]):
         return len(data.names())
 
 
-def main(argv: Sequence[str] | None = None) -> None:
-    """Run what is missing, and print the tables of all that there is."""
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run what is missing, and print the tables of all that there is; or do the quick form.
+
+    Returns:
+        0, or 1 if the quick form finds that something is worse than it was.
+    """
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sets", nargs="+", choices=data.names(), default=data.names(), metavar="NAME")
     parser.add_argument("--scores", nargs="+", choices=goals.names(), default=goals.names(), metavar="NAME")
@@ -185,7 +182,10 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--out", type=Path, default=results.FOLDER, help="where results are kept")
     parser.add_argument("--again", action="store_true", help="make known results anew")
     parser.add_argument("--reference", default="scorewise", help="the method that tables compare with the others")
+    parser.add_argument("--quick", action="store_true", help="a small part, held against figures that are kept")
     options = parser.parse_args(argv)
+    if options.quick:
+        return quick.main()
     absent = sorted({str(data.needs(name)) for name in options.sets if not data.installed(name)})
     if absent:
         parser.error(
@@ -198,11 +198,12 @@ def main(argv: Sequence[str] | None = None) -> None:
     }
     chosen = [METHODS[name] for name in options.methods]
     todo = jobs(wanted, chosen, options.seeds, {} if options.again else known)
-    run(todo, Tasks(), options.out, durations(known), options.workers)
+    run(todo, Tasks(), options.out, results.durations(known), options.workers)
     results.gather(options.out)
     print(tables.page(results.read(options.out).values(), options.reference))
     if options.out == results.FOLDER:
         tables.write()
+    return 0
 
 
 def _judged(decider: Decider, goal: Goal, validation: Rows, test: Rows) -> dict[str, object]:
@@ -223,13 +224,3 @@ def _judged(decider: Decider, goal: Goal, validation: Rows, test: Rows) -> dict[
 def _told(threshold: Any) -> Any:
     """A threshold as JSON can tell it."""
     return None if threshold is None else np.asarray(threshold).tolist()
-
-
-def _span(seconds: float) -> str:
-    return (
-        f"{seconds:.0f} s"
-        if seconds < 90
-        else f"{seconds / 60:.0f} min"
-        if seconds < 5400
-        else f"{seconds / 3600:.1f} h"
-    )

@@ -77,6 +77,9 @@ class ScoreClassifier(ScoreParameter, ClassifierMixin, BaseEstimator):  # type: 
             another, each that with which the score is best, some repeatedly. "mean" or "vote": of all that are good
             enough. None: the best alone.
         ensemble_fraction: What is good enough for "mean" and "vote": this share of the best score.
+        tune: How the threshold is found on the validation rows. "best": the exactly best one, which is so by chance in
+            part. "plug_in": the one that the probabilities ask for, calibrated. "between": half-way between them. With
+            ``at_least``, with a vote, and of more than two classes it is always the best, the majority, the best.
         max_time: How many seconds `fit` may take; fewer steps are taken if so many would not fit in. What it gives then
             depends on how fast the machine is.
         members: How many networks TabM is made of.
@@ -138,6 +141,7 @@ class ScoreClassifier(ScoreParameter, ClassifierMixin, BaseEstimator):  # type: 
         weight_average: float = 0.0,
         ensemble: Literal["greedy", "mean", "vote"] | None = "greedy",
         ensemble_fraction: float = 0.97,
+        tune: Literal["between", "best", "plug_in"] = "between",
         max_time: float | None = None,
         members: int = OF_TABM["members"],
         width: int = OF_TABM["width"],
@@ -170,6 +174,7 @@ class ScoreClassifier(ScoreParameter, ClassifierMixin, BaseEstimator):  # type: 
         self.weight_average = weight_average
         self.ensemble = ensemble
         self.ensemble_fraction = ensemble_fraction
+        self.tune = tune
         self.max_time = max_time
         self.members = members
         self.width = width
@@ -269,7 +274,7 @@ class ScoreClassifier(ScoreParameter, ClassifierMixin, BaseEstimator):  # type: 
             )
             winner = trainer.race(left)
             predictor = Predictor.of(winner, network.cpu().float(), problem, self.ensemble, kept)
-            threshold, self.best_score_ = predictor.choose(kept)
+            threshold, self.best_score_ = predictor.choose(kept, self.tune)
         if fabric.is_global_zero and not trainer.interrupted:
             store.remove()
         chosen = winner.best()

@@ -17,6 +17,7 @@ from scorewise.estimator.problems import Classes, Labels, Problem
 from scorewise.estimator.runner import Runner
 from scorewise.estimator.samples import Samples, logits_of
 from scorewise.estimator.tables import Inputs
+from scorewise.estimator.tuning import Tune
 
 By = Literal["greedy", "mean", "vote"]
 
@@ -82,14 +83,15 @@ class Predictor:
             parts.append(one.double() * member.count)
         return torch.stack(parts).sum(0) / sum(member.count for member in self.members)
 
-    def choose(self, kept: Samples) -> tuple[Tensor, float]:
+    def choose(self, kept: Samples, how: Tune) -> tuple[Tensor, float]:
         """The threshold, and how good it is on rows that were kept for this."""
         probabilities = self.probabilities(kept.inputs)
         if self.by == "vote":  # the majority
             shares = self.problem.outputs if isinstance(self.problem, Classes) else 2
             threshold = torch.full_like(self.members[0].threshold, 1 / shares)
         else:
-            threshold = self.problem.choose(probabilities, kept.targets, kept.context)
+            best = self.problem.choose(probabilities, kept.targets, kept.context)
+            threshold = self.problem.tuned(best, probabilities, kept.targets, kept.context, how)
         decisions = self.problem.decide(probabilities, threshold)
         if self.by == "vote" and isinstance(self.problem, Labels):
             self.problem.check(decisions, kept.targets, kept.context)

@@ -18,6 +18,7 @@ from scorewise.confusion import confusion_matrix, decide
 from scorewise.curves import best_threshold
 from scorewise.curves.choice import AtLeast, InfeasibleError, constraints
 from scorewise.estimator.objective import PerSample
+from scorewise.estimator.tuning import Rows, Tune, tuned
 from scorewise.losses import CombinedLoss, ScoreLoss
 from scorewise.multiclass import SimplexLoss, best_tau
 from scorewise.multiclass import confusion_matrix as class_matrix
@@ -62,6 +63,10 @@ class Problem(ABC):
     @abstractmethod
     def choose(self, probabilities: Tensor, targets: Tensor, context: Context) -> Tensor:
         """The best threshold."""
+
+    def tuned(self, best: Tensor, probabilities: Tensor, targets: Tensor, context: Context, how: Tune) -> Tensor:
+        """The threshold to decide by, given the best one."""
+        return best
 
     @abstractmethod
     def decide(self, probabilities: Tensor, threshold: Tensor) -> Tensor:
@@ -138,6 +143,17 @@ class Labels(Problem):
         score: Any = self.score
         found = search(probabilities, targets, score, self.weight, at_least=self.at_least, **context)
         return torch.as_tensor(found, dtype=torch.float64)
+
+    def tuned(self, best: Tensor, probabilities: Tensor, targets: Tensor, context: Context, how: Tune) -> Tensor:  # noqa: D102  # as above
+        if how == "best" or self.at_least is not None:  # which another might not meet
+            return best
+        scores = self._each * (self.outputs // len(self._each))
+        weights = self.weight if isinstance(self.weight, tuple) else [self.weight] * self.outputs
+        thresholds = [
+            tuned(_of_label(probabilities, targets, context, j), score, weight, float(one), how)
+            for j, (score, weight, one) in enumerate(zip(scores, weights, best.reshape(-1), strict=True))
+        ]
+        return torch.tensor(thresholds, dtype=torch.float64).reshape(best.shape)
 
     def decide(self, probabilities: Tensor, threshold: Tensor) -> Tensor:  # noqa: D102  # as above
         return decide(probabilities, threshold).long()
@@ -225,6 +241,16 @@ class Classes(Problem):
         hot = torch.nn.functional.one_hot(decisions, self.outputs).double()
         value = float(score(class_matrix(hot, targets, **_known_of_classes(context))))
         return value if score.greater_is_better else -value
+
+
+def _of_label(probabilities: Tensor, targets: Tensor, context: Context, j: int) -> Rows:
+    """What is known of one label, where there are several; else all."""
+
+    def own(values: Tensor, axes: int = 1) -> Tensor:
+        return values[:, j] if values.dim() > axes else values
+
+    rest = {name: own(value, 2 if name == "costs" else 1) for name, value in context.items()}
+    return Rows(own(probabilities), own(targets), rest)
 
 
 def _known_of_classes(context: Context) -> Any:

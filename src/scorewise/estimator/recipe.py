@@ -101,6 +101,8 @@ def check(params: Mapping[str, Any]) -> None:
     _check_kinds(params)
     if params["ensemble"] not in (None, "greedy", "mean", "vote"):
         raise ValueError(f"ensemble must be 'greedy', 'mean', 'vote' or None, saw {params['ensemble']!r}.")
+    if params["tune"] not in ("between", "best", "plug_in"):
+        raise ValueError(f"tune must be 'between', 'best' or 'plug_in', saw {params['tune']!r}.")
     if (seconds := params["max_time"]) is not None and (not is_number(seconds) or not seconds > 0):
         raise ValueError(f"max_time must be a number of seconds greater than 0, saw {seconds!r}.")
     if not is_number(kept := params["validation_fraction"]) or not 0 < kept < 1:

@@ -1,0 +1,193 @@
+"""What is compared. A method sees the rows to fit and to choose, and decides about all rows."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from benchmarks.published import linear, lstm
+from benchmarks.published.data import Experiment
+from benchmarks.quality.goals import Goal
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How much work a network may be.
+
+    Attributes:
+        epochs: Of a network whose epochs are chosen by the rows to choose.
+        corrections: Epochs of a network that corrects a linear model; the last ten are averaged.
+    """
+
+    epochs: int = 60
+    corrections: int = 20
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """What a method made for one goal.
+
+    Attributes:
+        alarms: 1 or 0 for each row of the validation and the test part, in this order.
+        threshold: Where an alarm begins: a probability, a share of votes, or a level.
+        seconds: Of the fit.
+    """
+
+    alarms: Tensor
+    threshold: float
+    seconds: float
+
+
+Fit = Callable[[Experiment, Sequence[Goal], int, Effort], list[Outcome]]
+
+
+@dataclass(frozen=True)
+class Method:
+    """A way from known rows to alarms.
+
+    Attributes:
+        name: What results are filed under.
+        words: What it is, for the page.
+        fit: For several goals at once.
+        random: Whether it depends on the seed.
+    """
+
+    name: str
+    words: str
+    fit: Fit
+    random: bool = False
+
+
+def _later(experiment: Experiment) -> Tensor:
+    """The rows of the validation and the test part."""
+    return torch.arange(experiment.sizes[0], len(experiment.y))
+
+
+def _persistence(experiment: Experiment, goals: Sequence[Goal], _seed: int, _effort: Effort) -> list[Outcome]:
+    """Alarm while the level is above a threshold."""
+    found = []
+    for goal in goals:
+        started = time.perf_counter()
+        z, shift, scale = linear.level(experiment)
+        known = experiment.known()
+        threshold = linear.best_threshold(z[known.rows], known, goal)
+        alarms = (torch.sigmoid(z) > threshold).long()[_later(experiment)]
+        in_units = shift + scale * float(torch.logit(torch.tensor(threshold, dtype=torch.float64)))
+        found.append(Outcome(alarms, in_units, time.perf_counter() - started))
+    return found
+
+
+def _logistic(experiment: Experiment, goals: Sequence[Goal], _seed: int, _effort: Effort) -> list[Outcome]:
+    """Balanced logistic regression, its threshold tuned on the rows that it was fitted to."""
+    started = time.perf_counter()
+    z = linear.logits(*linear.logistic(experiment))
+    known = experiment.known()
+    found = []
+    for goal in goals:
+        threshold = linear.best_threshold(z[known.rows], known, goal)
+        alarms = (torch.sigmoid(z) > threshold).long()[_later(experiment)]
+        found.append(Outcome(alarms, threshold, time.perf_counter() - started))
+    return found
+
+
+def _linear_score(
+    experiment: Experiment, goals: Sequence[Goal], _seed: int, _effort: Effort, *, penalty: float
+) -> list[Outcome]:
+    """A linear model trained for the score, at 0.5."""
+    found = []
+    for goal in goals:
+        started = time.perf_counter()
+        z = linear.logits(*linear.for_score(experiment, goal, penalty))
+        alarms = (z > 0).long()[_later(experiment)]
+        found.append(Outcome(alarms, 0.5, time.perf_counter() - started))
+    return found
+
+
+def _epochs(
+    experiment: Experiment,
+    goals: Sequence[Goal],
+    seed: int,
+    effort: Effort,
+    *,
+    which: Literal["best", "good"],
+    by_score: bool,
+) -> list[Outcome]:
+    """An LSTM by cross entropy or for the score; its best epoch or its good ones together."""
+    part = experiment.part(_later(experiment))
+    found = []
+    for goal in goals:
+        if by_score:
+            fitted = lstm.fitted(experiment, goal, (goal,), effort.epochs, seed)
+        else:
+            fitted = lstm.fitted(experiment, None, tuple(goals), effort.epochs, seed)
+        ensemble = getattr(fitted, which)[goal.name]
+        threshold = ensemble.members[0].threshold if which == "best" else ensemble.threshold
+        found.append(Outcome(lstm.decisions(experiment, fitted, ensemble, part), threshold, fitted.seconds))
+    return found
+
+
+def _corrected(
+    experiment: Experiment, goals: Sequence[Goal], seed: int, effort: Effort, *, penalty: float
+) -> list[Outcome]:
+    """The linear model for the score, and an LSTM that corrects it for the same score, at 0.5."""
+    found = []
+    for goal in goals:
+        started = time.perf_counter()
+        _, first = linear.for_score(experiment, goal, penalty)
+        z = lstm.corrected(experiment, first, goal, seed, epochs=effort.corrections, last=10)
+        found.append(Outcome((z > 0).long()[_later(experiment)], 0.5, time.perf_counter() - started))
+    return found
+
+
+METHODS = {
+    method.name: method
+    for method in (
+        Method("persistence", "one number above a threshold", _persistence),
+        Method("logistic", "balanced logistic regression, tuned", _logistic),
+        Method(
+            "lstm_bce",
+            "LSTM by cross entropy, best epoch, tuned",
+            partial(_epochs, which="best", by_score=False),
+            random=True,
+        ),
+        Method(
+            "lstm_bce_ensemble",
+            "the same, good epochs vote",
+            partial(_epochs, which="good", by_score=False),
+            random=True,
+        ),
+        Method(
+            "lstm_score",
+            "LSTM by our loss, best epoch, tuned",
+            partial(_epochs, which="best", by_score=True),
+            random=True,
+        ),
+        Method(
+            "lstm_score_ensemble",
+            "the same, good epochs vote",
+            partial(_epochs, which="good", by_score=True),
+            random=True,
+        ),
+        Method("linear_score", "linear model by our loss, at 0.5", partial(_linear_score, penalty=linear.FIRST)),
+        Method(
+            "lstm_corrected", "LSTM that begins as it, at 0.5", partial(_corrected, penalty=linear.FIRST), random=True
+        ),
+        Method(
+            "linear_second",
+            "linear model by our loss, second penalty, at 0.5",
+            partial(_linear_score, penalty=linear.SECOND),
+        ),
+        Method(
+            "lstm_second",
+            "LSTM that begins as the second, at 0.5",
+            partial(_corrected, penalty=linear.SECOND),
+            random=True,
+        ),
+    )
+}

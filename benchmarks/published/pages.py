@@ -1,0 +1,183 @@
+"""The page of the results, in Markdown: tables, and words that follow from the numbers."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Collection, Sequence
+from pathlib import Path
+
+from benchmarks.published.data import PUBLISHED
+from benchmarks.published.methods import METHODS
+from benchmarks.quality import results
+
+PAGE = Path(__file__).parent.parent / "PUBLISHED.md"
+
+NAMES = {"tss": "TSS", "wtss": "wTSS"}
+RECIPES = ("linear_score", "lstm_corrected", "linear_second", "lstm_second")
+"""Ours: the first two were fixed before any test row was seen, the others after the first had been judged."""
+
+
+def page(rows: Collection[results.Row]) -> str:
+    """All that there is to tell.
+
+    Args:
+        rows: Results, of both experiments or of one.
+    """
+    parts = [_HEAD]
+    for name, words in (("pollution", _POLLUTION), ("stock", _STOCK)):
+        own = [row for row in rows if row["set"] == name]
+        good = [row for row in own if row["error"] is None]
+        if good:
+            parts += [words, _table(name, good), _verdict(name, good), _matrices(good)]
+        broken = [
+            f"- {row['method']} for {row['score']}, seed {row['seed']}: {row['error']}" for row in own if row["error"]
+        ]
+        if broken:
+            parts.append("Fits that broke:\n\n" + "\n".join(broken))
+    parts.append(_made(rows))
+    return "\n\n".join(parts) + "\n"
+
+
+def values(rows: Collection[results.Row], method: str, tuned: str, score: str) -> list[float]:
+    """A score on the test rows, one for each seed.
+
+    Args:
+        rows: Results of one experiment.
+        method: The method.
+        tuned: The score that it was meant for.
+        score: The score that is told.
+    """
+    return [row["test"][score] for row in rows if row["method"] == method and row["score"] == tuned]
+
+
+def best(rows: Collection[results.Row], score: str, methods: Sequence[str]) -> tuple[str, float] | None:
+    """The method with the best mean of a score when it was meant for the value-weighted one, and that mean."""
+    means = {method: statistics.mean(v) for method in methods if (v := values(rows, method, "wtss", score))}
+    return max(means.items(), key=lambda item: item[1]) if means else None
+
+
+def reached(mean: float, target: float) -> str:
+    """Whether a mean is as high as what was published, at the four digits that were."""
+    gap = round(mean, 4) - target
+    return f"reached, and exceeded by {gap:.4f}" if gap > 0 else "reached" if gap == 0 else f"missed by {-gap:.4f}"
+
+
+def _table(name: str, rows: Sequence[results.Row]) -> str:
+    lines = [
+        "| method | tuned for | seeds | TSS | least, greatest | wTSS | least, greatest | interval of wTSS |",
+        "|---|---|---:|---:|---:|---:|---:|---:|",
+    ]
+    published = PUBLISHED[name]
+    for place, tuned in enumerate(("tss", "wtss")):
+        cells = [
+            f"{published[s][place]:.4f}" if s in published and published[s][place] else "" for s in ("tss", "wtss")
+        ]
+        if any(cells):
+            lines.append(f"| *published* | {NAMES[tuned]} | | {cells[0]} | | {cells[1]} | | |")
+    for method in METHODS:
+        for tuned in ("tss", "wtss"):
+            some = {score: values(rows, method, tuned, score) for score in ("tss", "wtss")}
+            if not some["tss"]:
+                continue
+            told = [
+                f"{statistics.mean(v):.4f} | {min(v):.4f}, {max(v):.4f}" if len(v) > 1 else f"{v[0]:.4f} |"
+                for v in some.values()
+            ]
+            first = next(r for r in rows if r["method"] == method and r["score"] == tuned)
+            low, high = first["test"]["wtss_interval"]
+            lines.append(
+                f"| {METHODS[method].words} | {NAMES[tuned]} | {len(some['tss'])} | {told[0]} | {told[1]} "
+                f"| {low:.3f} to {high:.3f} |"
+            )
+    return "\n".join(lines)
+
+
+def _verdict(name: str, rows: Sequence[results.Row]) -> str:
+    lines = ["Tuned for wTSS, as the published figures were, on average over seeds:\n"]
+    for score, (_, target) in PUBLISHED[name].items():
+        lines.append(f"- {NAMES[score]} {target:.4f} was published.")
+        for recipe in RECIPES:
+            if own := values(rows, recipe, "wtss", score):
+                mean = statistics.mean(own)
+                lines.append(f"  {_sentence(METHODS[recipe].words)}: {mean:.4f}, {reached(mean, target)}.")
+        if top := best(rows, score, list(METHODS)):
+            lines.append(
+                f"  The best afterwards, which nobody could have known: {METHODS[top[0]].words}, {top[1]:.4f}."
+            )
+        plain, network = (
+            best(rows, score, [m for m in METHODS if m.startswith("lstm") == has]) for has in (False, True)
+        )
+        if plain and network:
+            word = "no network beats it" if plain[1] >= network[1] else f"the best network has {network[1]:.4f}"
+            lines.append(f"  The best without a network has {plain[1]:.4f}: {word}.")
+        by = [values(rows, method, "wtss", score) for method in ("lstm_bce", "lstm_score")]
+        if all(by):
+            entropy, ours = (statistics.mean(some) for some in by)
+            word = "better" if ours > entropy else "worse"
+            lines.append(f"  The plain LSTM is {word} by our loss, {ours:.4f}, than by cross entropy, {entropy:.4f}.")
+    return "\n".join(lines)
+
+
+def _sentence(words: str) -> str:
+    return words[0].upper() + words[1:]
+
+
+def _matrices(rows: Sequence[results.Row]) -> str:
+    lines = [
+        "Matrices of the test rows, seed 0 (TN, FP, FN, TP), plain and weighted, and the threshold:\n",
+        "| method | tuned for | plain | weighted | threshold | seconds |\n|---|---|---|---|---:|---:|",
+    ]
+    for row in sorted(rows, key=lambda r: (list(METHODS).index(r["method"]), r["score"])):
+        if row["seed"] == 0:
+            plain = ", ".join(f"{cell:,}" for cell in row["matrix"])
+            weighted = ", ".join(f"{cell:,.1f}" for cell in row["weighted"])
+            lines.append(
+                f"| {METHODS[row['method']].words} | {NAMES[row['score']]} | {plain} | {weighted} "
+                f"| {row['threshold']:.3g} | {row['seconds']:.0f} |"
+            )
+    return "\n".join(lines)
+
+
+def _made(rows: Collection[results.Row]) -> str:
+    how = sorted({str(row["versions"]) for row in rows})
+    dates = sorted({str(row["date"]) for row in rows})
+    total = math.fsum(row["seconds"] or 0 for row in rows)
+    span = dates[0] if len(dates) == 1 else f"{dates[0]} to {dates[-1]}"
+    return f"Made on {span}, with fits of {total / 60:.0f} minutes in all, by " + "; and by ".join(how) + "."
+
+
+_HEAD = """# The published table
+
+This page is made by `python -m benchmarks.published`, from the results in `results/published.json`.
+
+Two experiments of S. Guastavino, M. Piana, F. Benvenuto, *Bad and good errors: value-weighted skill scores in deep
+ensemble learning*, with their split and their rule for errors: T = 3, ω = (1/2, 1/3, 1/4), the nearest counts, and an
+error with nothing around it weighs 2 (`Value(PUBLISHED, isolated=2)`).
+
+No setting was chosen by its score on test rows. The plain LSTMs fit the training rows, and choose epochs and thresholds
+on the validation rows. These have few events, so that the other methods use the rows of both parts, for thresholds too.
+
+Inputs and settings of the linear models, and of the LSTMs that begin as one, were chosen by cross-validation over
+stretches of training and validation rows. Some 110 settings were tried there, on pollution alone: the best of so many
+looks better than it is. Test rows were looked at twice. First everything but the second penalty was judged. It fell
+short of the published figures, so that a second penalty was chosen by the mean of cross-validations over five
+partitions of the same known rows, and judged once; nothing was changed afterwards. In those five the first penalty has
+TSS 0.9541 and wTSS 0.9428, the second 0.9613 and 0.9463.
+
+What we have of the published work does not tell the size of its network, nor how good an epoch must be to have a vote:
+50 units and 95 % of the best are ours, and so is using the same value weights for the stock experiment.
+
+An interval holds 95 % of resamples of the test rows in blocks, of the first seed: what another stretch of time might
+have given."""
+
+_POLLUTION = """## Pollution
+
+Beijing: PM2.5 of the next hour above 450; 13,104 / 4,320 / 26,375 hours with 107 / 15 / 148 events. The first 24 hours
+are dropped, a missing PM2.5 is 0. The LSTM has one layer of 50 units and reads the eight published variables, from at
+least 24 hours back. Our recipes read the latest measured PM2.5 and its change instead, and the hour of the day."""
+
+_STOCK = """## Stock
+
+S&P 500, days from 2001-01-10 to 2011-01-01, 1,728 / 504 / 277 of them; event: the next day's return is below -1 %. 41
+of the days that are judged have one: this is a noisy figure, and its interval says how noisy."""

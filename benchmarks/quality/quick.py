@@ -1,0 +1,82 @@
+"""A small part of the comparison, held against figures that are kept beside this file.
+
+    python -m benchmarks.quality.quick --write [--runs N]
+
+makes the figures anew: means over runs, and how far one may fall below them. It needs nothing but what tests need: the
+hours of Beijing, fewer of them, and the breast cancer set that comes with scikit-learn.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+from pathlib import Path
+
+import numpy as np
+import torch
+from sklearn.datasets import load_breast_cancer
+
+from benchmarks import regression
+from benchmarks.quality import data, goals
+from benchmarks.quality.data import Task
+from benchmarks.quality.methods import METHODS
+from benchmarks.quality.rows import Rows
+
+FIGURES = Path(__file__).with_name("quick.json")
+WHAT = ("scorewise", "bce_at_half", "bce_tuned", "plug_in", "sol_uniform", "hgb_tuned")
+SCORES = ("tss", "f1", "wtss", "whss")
+ROWS = 2000
+"""Of a series, to fit on and to choose by."""
+SEEDS = 2
+"""In a run."""
+
+
+def tasks() -> list[Task]:
+    """The sets."""
+    cancer = load_breast_cancer(as_frame=True)
+    # benign ones are more frequent
+    table = Task("cancer", cancer.data, 1 - cancer.target.to_numpy(), None, None, 0, "table", "scikit-learn")
+    return [data.load("beijing"), table]
+
+
+def measure(run: int) -> regression.Scores:
+    """The mean score of each method over sets, scores and seeds; and what scorewise gains on those at 0.5."""
+    found: dict[str, list[float]] = {name: [] for name in WHAT}
+    for task in tasks():
+        wanted = [goal for goal in goals.of(task.kind) if goal.name in SCORES]
+        for seed in range(run * SEEDS, (run + 1) * SEEDS):
+            train, validation, test = _parts(task, seed)
+            for name in WHAT:
+                deciders = METHODS[name].fit(train, validation, wanted, seed)
+                found[name] += [
+                    goal.value(goal.matrix(decider.decide(test.X), test.y, **test.context), len(test.y))
+                    for goal, decider in zip(wanted, deciders, strict=True)
+                ]
+    means = {name: statistics.mean(some) for name, some in found.items()}
+    return means | {"scorewise - bce_at_half": means["scorewise"] - means["bce_at_half"]}
+
+
+def _parts(task: Task, seed: int) -> list[Rows]:
+    split = data.split(task, seed)
+    if task.times is None:
+        parts = (split.train, split.validation, split.test)
+    else:  # which ends where the next part begins, and another stretch for each seed
+        last = np.array([len(split.train), len(split.validation)]) - ROWS // 4 * seed
+        parts = (split.train[last[0] - ROWS : last[0]], split.validation[last[1] - ROWS : last[1]], split.test)
+    return [Rows.of(task, part) for part in parts]
+
+
+def main() -> int:
+    """Measure once and compare: 0 if all is as it was, 1 if not."""
+    torch.set_num_threads(1)
+    print("the comparison in short: a minute or so", flush=True)
+    return regression.hold(FIGURES, measure)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--write", action="store_true", required=True, help="make the figures anew")
+    parser.add_argument("--runs", type=int, default=5)
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    regression.write(FIGURES, measure, options.runs)

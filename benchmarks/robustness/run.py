@@ -1,0 +1,206 @@
+"""Try random inputs and the case that is known to collapse, and keep what came of it.
+
+    python -m benchmarks.robustness [--quick] [--only fuzz|collapse] [--inputs N] [--seeds N] [--steps N] [--out FOLDER]
+    python -m benchmarks.robustness --replay TARGET:NUMBER[-NUMBER]
+
+A run which was stopped goes on where it was: fits that are known are not made again, nor are counts of as many inputs
+with the same versions; --again makes all anew. The quick form keeps nothing. The exit code is 1 if any input failed, or
+if a classifier of ours collapsed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+
+import torch
+
+from benchmarks.quality import results
+from benchmarks.robustness import collapse, fuzz, keep, tables
+from benchmarks.robustness.fuzz import PropertyError, Target
+
+INPUTS, SEEDS = 200_000, 20
+QUICK_INPUTS, QUICK_SEEDS = 3_000, 2
+QUICK_ROWS, QUICK_STEPS = 3_000, 40
+SHARES = {
+    "ScoreLoss": 0.28,
+    "confusion_matrix": 0.26,
+    "expected_confusion_matrix": 0.14,
+    "curves": 0.16,
+    "classes": 0.1,
+    "metrics": 0.04,
+    "evaluate": 0.01,
+    "command line": 0.01,
+}
+"""The share of inputs of each target: the less, the longer one takes."""
+
+
+def targets() -> dict[str, Target]:
+    """What is fed with random inputs, by name."""
+    from benchmarks.robustness import (
+        binary,
+        classes,
+        curves,
+        files,
+    )  # oracles and the command line take a while to load
+
+    return binary.TARGETS | curves.TARGETS | classes.TARGETS | files.TARGETS
+
+
+def fuzzed(inputs: int, known: dict[str, keep.Record], done: Callable[[keep.Record], None]) -> bool:
+    """Try so many inputs of all targets; whether none failed.
+
+    Args:
+        inputs: How many in all.
+        known: Records that need not be made again, if they are of as many inputs and of the same versions.
+        done: Is given each new record.
+    """
+    sound = True
+    for name, target in targets().items():
+        count = round(inputs * SHARES[name])
+        record = known.get(name)
+        if record is None or record["inputs"] != count or record["versions"] != keep.versions():
+            tally = fuzz.run(name, target, range(count), partial(_tell, name))
+            record = tally.record()
+            done(record)
+        refused, failed = sum(record["refused"].values()), len(record["failures"])
+        print(
+            f"{name}: {record['inputs']:,} inputs, {record['accepted']:,} accepted ({record['compared']:,} compared "
+            f"with an oracle), {refused:,} refused, {failed} failed, {record['seconds']} s",
+            flush=True,
+        )
+        sound = sound and not failed
+    return sound
+
+
+def _tell(name: str, seed: int, what: str) -> None:
+    """Print a failure, as `--replay` names it."""
+    print(f"{name}:{seed} {what}", flush=True)
+
+
+def replayed(what: str) -> bool:
+    """Try one input again, or several, as ``target:3`` or ``target:3-9``; whether none failed."""
+    name, _, numbers = what.rpartition(":")
+    first, _, last = numbers.partition("-")
+    known = targets()
+    if name not in known or not first.isdecimal() or not (last or first).isdecimal():
+        raise SystemExit(
+            f"--replay takes TARGET:NUMBER or TARGET:NUMBER-NUMBER, saw {what!r}; targets are {list(known)}."
+        )
+    sound = True
+    for seed in range(int(first), int(last or first) + 1):
+        print(f"{name}:{seed}", end=" ", flush=True)  # before it runs: whatever ends the process is found here
+        flaw = known[name](random.Random(f"{name}:{seed}")).flaw  # noqa: S311  # no secret
+        print(f"({flaw or 'sound'})", end=" ", flush=True)
+        try:
+            told, compared = fuzz.judge(known[name], name, seed)
+        except PropertyError as failure:
+            sound = False
+            print(f"FAILED: {failure}")
+        else:
+            print(f"refused: {told[1]}" if told else f"accepted{', equal to the oracle' if compared else ''}")
+    return sound
+
+
+def collapses(
+    ways: Sequence[collapse.Way],
+    seeds: int,
+    known: dict[results.Key, results.Row],
+    done: Callable[[results.Row], None],
+    n: int = collapse.N,
+) -> bool:
+    """Fit all ways to all scores and seeds; whether none of ours collapsed.
+
+    Args:
+        ways: The ways.
+        seeds: How many.
+        known: Results that need not be made again.
+        done: Is given each new result.
+        n: Rows of the data.
+    """
+    sound = True
+    started = time.perf_counter()
+    for way in ways:
+        for score in collapse.SCORES:
+            found = []
+            for seed in range(seeds):
+                row = known.get((collapse.SET, score, way.name, seed))
+                if row is None:
+                    row = collapse.outcome(way, score, seed, n)
+                    done(row)
+                found.append(row)
+            gone = [int(row["seed"]) for row in found if collapse.collapsed(score, row["matrix"])]
+            mean = sum(row["test"] for row in found) / len(found)
+            print(
+                f"{way.words}: {score} {mean:.3f}, {len(gone)} of {seeds} collapsed; "
+                f"{time.perf_counter() - started:.0f} s so far",
+                flush=True,
+            )
+            if way.ours and gone:
+                print(f"COLLAPSED: {way.words}, {score}, seeds {gone}", flush=True)
+                sound = False
+    return sound
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Run what is asked for, and exit with 1 if it shows a fault."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="a small part, of which nothing is kept")
+    parser.add_argument("--only", choices=("fuzz", "collapse"), help="one of the two parts")
+    parser.add_argument("--inputs", type=int, help=f"random inputs of all targets (default: {INPUTS:,})")
+    parser.add_argument("--seeds", type=int, help=f"seeds 0, 1, … of each fit (default: {SEEDS})")
+    parser.add_argument(
+        "--steps", type=int, help=f"of a ScoreClassifier; 0 for its own default (default: {collapse.STEPS})"
+    )
+    parser.add_argument("--out", type=Path, default=keep.FOLDER, help="where results are kept")
+    parser.add_argument("--again", action="store_true", help="make known results anew")
+    parser.add_argument("--replay", metavar="TARGET:NUMBER", help="try one random input again, or a span of them")
+    options = parser.parse_args(argv)
+    torch.set_num_threads(1)  # batches are small: a second thread would wait more than work
+    if options.replay:
+        raise SystemExit(0 if replayed(options.replay) else 1)
+    sound = _quick(options) if options.quick else _full(options)
+    if not sound:
+        raise SystemExit(1)
+
+
+def _forget(_: object) -> None:
+    """Keep nothing."""
+
+
+def _quick(options: argparse.Namespace) -> bool:
+    """The part for every day: all targets, and our recipe on fewer rows with fewer steps."""
+    sound = True
+    if options.only != "collapse":
+        sound = fuzzed(options.inputs or QUICK_INPUTS, {}, _forget)
+    if options.only != "fuzz":
+        ways = [way for way in collapse.ways(_steps(options, QUICK_STEPS)) if way.ours]
+        sound &= collapses(ways, options.seeds or QUICK_SEEDS, {}, _forget, QUICK_ROWS)
+    return sound
+
+
+def _full(options: argparse.Namespace) -> bool:
+    folder = options.out
+    results.prepare(folder)
+    sound = True
+    if options.only != "collapse":
+        known = {} if options.again else keep.records(folder)
+        sound = fuzzed(
+            options.inputs or INPUTS, known, lambda record: keep.gather(folder, {str(record["target"]): record})
+        )
+    if options.only != "fuzz":
+        rows = {} if options.again else results.read(folder)
+        ways = collapse.ways(_steps(options, collapse.STEPS))
+        sound &= collapses(ways, options.seeds or SEEDS, rows, lambda row: results.put(folder, row))
+        keep.gather(folder, {})
+    if folder == keep.FOLDER:
+        tables.write()
+    return sound
+
+
+def _steps(options: argparse.Namespace, otherwise: int) -> int | None:
+    return otherwise if options.steps is None else options.steps or None

@@ -1,0 +1,116 @@
+"""Thresholds of labels for which few validation rows are enough.
+
+The threshold that is best on validation rows is best by chance in part, the more so the fewer events there are. What
+probabilities themselves ask for depends on far less, but on whether they are right. Half-way between them is better
+than either on rows that neither has seen.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from sklearn.linear_model import LogisticRegression
+from torch import Tensor
+
+from scorewise.confusion import ConfusionMatrix, confusion_matrix
+from scorewise.scores import Score
+from scorewise.weights import Weight
+
+Tune = Literal["between", "best", "plug_in"]
+
+_TURNS = 30  # to find costs; a few are enough
+_EDGE = 1e-9  # nearer to 0 or 1 probabilities are not told apart here
+_WEAK = 1e-3  # one over how much a slope is held back: it could grow for ever if classes can be told apart
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """What is known of rows of one label: probabilities, labels, and their context."""
+
+    probabilities: Tensor
+    targets: Tensor
+    context: dict[str, Any]
+
+    @property
+    def counted(self) -> Tensor:
+        """How much each row counts."""
+        amount = torch.ones(len(self.targets), dtype=torch.float64)
+        for name in ("mask", "sample_weight"):
+            if name in self.context:
+                amount = amount * self.context[name].double()
+        return amount
+
+
+def tuned(rows: Rows, score: Score, weight: Weight | None, best: float, how: Tune) -> float:
+    """A threshold.
+
+    Args:
+        rows: Validation rows.
+        score: What to decide well for.
+        weight: What an error costs.
+        best: The threshold that is best on these rows.
+        how: "best": that one. "plug_in": the one that the probabilities ask for, after they were calibrated on these
+            rows. "between": half-way between both, in log-odds.
+
+    Example:
+        >>> import scorewise as sw
+        >>> p = torch.tensor([0.1, 0.2, 0.3, 0.4, 0.6, 0.7, 0.8, 0.9])
+        >>> y = torch.tensor([0.0, 0.0, 1.0, 0.0, 1.0, 0.0, 1.0, 1.0])
+        >>> rows, f1 = Rows(p, y, {}), sw.scores.get("f1")
+        >>> [round(tuned(rows, f1, None, 0.25, how), 2) for how in ("best", "plug_in", "between")]
+        [0.25, 0.5, 0.37]
+    """
+    slope, offset = _calibration(rows) if how != "best" else (0.0, 0.0)
+    if not slope > 0:  # what is called more probable happens less often: nothing to ask these
+        return best
+    calibrated = torch.sigmoid(slope * _logit(rows.probabilities) + offset)
+    asked = _asked_for(Rows(calibrated, rows.targets, rows.context), score, weight)
+    here, asked_here = _logit(torch.tensor([best, asked], dtype=torch.float64)).tolist()
+    there = (asked_here - offset) / slope
+    return 1 / (1 + math.exp(-(there if how == "plug_in" else (here + there) / 2)))
+
+
+def _logit(p: Tensor) -> Tensor:
+    return torch.logit(p.double().clamp(_EDGE, 1 - _EDGE))
+
+
+def _calibration(rows: Rows) -> tuple[float, float]:
+    """Slope and offset by which log-odds become those of the events that happened.
+
+    J. Platt: Probabilistic outputs for support vector machines. 1999.
+    """
+    amount = rows.counted.numpy()
+    some = amount > 0
+    x, y = _logit(rows.probabilities).numpy()[some, None], rows.targets.numpy()[some]
+    if not some.any() or (y == y[0]).all():
+        return 0.0, 0.0
+    found = LogisticRegression(C=1 / _WEAK, max_iter=1000).fit(x, y, amount[some])
+    return float(found.coef_[0, 0]), float(found.intercept_[0])
+
+
+def _asked_for(rows: Rows, score: Score, weight: Weight | None) -> float:
+    """The threshold that probabilities ask for.
+
+    Around a confusion matrix a score is linear, a sum of costs, and for costs the best threshold is known. The matrix
+    there gives other costs, and so on; the best threshold on the way is taken.
+
+    H. Narasimhan, H. Ramaswamy, A. Saha, S. Agarwal: Consistent multiclass algorithms for complex performance measures.
+    ICML 2015.
+    """
+    sign = 1.0 if score.greater_is_better else -1.0
+    threshold = float(rows.targets[rows.counted > 0].double().mean())
+    tried: dict[float, float] = {}
+    for _ in range(_TURNS):
+        matrix = confusion_matrix(rows.probabilities, rows.targets, threshold, weight, **rows.context)
+        cells = [cell.detach().double().requires_grad_() for cell in (matrix.tn, matrix.fp, matrix.fn, matrix.tp)]
+        value = sign * score(ConfusionMatrix(*cells))
+        tried[threshold] = float(np.nan_to_num(value.item(), nan=-np.inf))
+        tn, fp, fn, tp = torch.autograd.grad(value, cells, materialize_grads=True)
+        quiet, alarm = float(tn - fp), float(tp - fn)  # what the right decision gains where there is no event, or one
+        if not quiet + alarm > 0 or (threshold := quiet / (quiet + alarm)) in tried:
+            break
+    return max(tried, key=lambda one: tried[one])

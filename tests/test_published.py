@@ -1,0 +1,348 @@
+"""The published experiments: their rows and rule, that nothing is learnt from test rows, and what is kept and told."""
+
+import importlib.util
+import json
+import math
+import statistics
+from dataclasses import replace
+
+import pytest
+import torch
+
+import scorewise as sw
+from benchmarks import regression
+from benchmarks.published import data, lstm, pages, quick, run
+from benchmarks.published.data import GOALS, PAST, WEIGHT, Experiment
+from benchmarks.published.methods import METHODS, Effort, Method, Outcome
+from benchmarks.quality import results
+
+SMALL = Effort(epochs=2, corrections=10)
+
+
+def made_up(seed=0, name="pollution"):
+    """A level that wanders, and events where its next value is high: 300 rows to fit, 150 to choose, 150 to judge."""
+    g = torch.Generator().manual_seed(seed)
+    noise = torch.randn(PAST + 601, generator=g, dtype=torch.float64)
+    level = torch.zeros_like(noise)
+    for i in range(1, len(level)):
+        level[i] = 0.9 * level[i - 1] + noise[i]
+    y = (level[PAST + 1 :] > 2.5).float()
+    other = torch.randn(PAST + 600, generator=g, dtype=torch.float64)
+    columns = torch.stack([level[:-1], other], 1)
+    sizes = (300, 150, 150)
+    return Experiment(
+        name=name,
+        steps=columns.float(),
+        table=columns[PAST:],
+        level=level[PAST:-1],
+        y=y,
+        times=torch.arange(600),
+        sizes=sizes,
+        events=tuple(int(part.sum()) for part in y.split(sizes)),
+        block=20,
+    )
+
+
+# ----------------------------------------------------------------------------------------------------- the rows
+
+
+def test_the_pollution_experiment_has_the_published_rows_and_events():
+    experiment = data.pollution()
+    parts = experiment.parts()
+    assert [len(part.rows) for part in parts] == [13_104, 4_320, 26_375]
+    assert [int(part.y.sum()) for part in parts] == [107, 15, 148]
+    assert experiment.times[0] == 24  # the first 24 hours are dropped
+    hours = sw.datasets.beijing_pm25(event=450, horizon=1, missing="zero", skip=24)
+    assert torch.equal(experiment.y, hours.targets)
+    assert torch.equal(experiment.level, hours.features[:, 0].double())
+    # a row's own step is the last that it may read; the label is that of the step after it
+    pm25 = experiment.steps[PAST:, 0]
+    assert torch.equal(pm25[1:] > 450, experiment.y[:-1] == 1)
+    # measurements are carried forward in the table, and 0 where they are missing in the steps
+    missing = hours.features[:, 1] == 0
+    assert (pm25[missing] == 0).all()
+    assert (experiment.table[missing, 0] > 0).float().mean() > 0.9
+
+
+@pytest.mark.skipif(importlib.util.find_spec("arch") is None, reason="the package arch holds the data")
+def test_the_stock_experiment_has_the_published_days():
+    experiment = data.stock()
+    parts = experiment.parts()
+    assert [len(part.rows) for part in parts] == [1728, 504, 277]
+    assert [int(part.y.sum()) for part in parts] == [240, 130, 41]
+    assert experiment.steps.isfinite().all()
+    assert experiment.table.isfinite().all()
+    assert torch.equal(experiment.steps[PAST + 1 :, 0] < -1, experiment.y[:-1] == 1)
+
+
+def test_an_experiment_with_other_rows_or_events_is_refused():
+    with pytest.raises(ValueError, match=r"must have \(1, 2, 3\) events, saw"):
+        replace(made_up(), events=(1, 2, 3))
+    with pytest.raises(ValueError, match="600 labels, but"):
+        replace(made_up(), sizes=(300, 150, 149))
+
+
+# ----------------------------------------------------------------------------------------------------- the rule
+
+
+def by_hand(alarms, events):
+    """The published matrix, sample by sample: (TN, wFP, wFN, TP)."""
+    tn = wfp = wfn = tp = 0.0
+    n = len(events)
+    for i in range(n):
+        around = [j for j in range(i - 3, i + 4) if 0 <= j < n]
+        if alarms[i] and events[i]:
+            tp += 1
+        elif not alarms[i] and not events[i]:
+            tn += 1
+        elif alarms[i]:
+            if not any(events[j] for j in around):
+                wfp += 2
+            else:
+                wfp += 1 - max(
+                    [w for lag, w in ((1, 1 / 2), (2, 1 / 3), (3, 1 / 4)) if i + lag < n and events[i + lag]] or [0]
+                )
+        elif not any(alarms[j] for j in around):
+            wfn += 2
+        else:
+            wfn += 1 - max(
+                [w for lag, w in ((1, 1 / 2), (2, 1 / 3), (3, 1 / 4)) if i >= lag and alarms[i - lag]] or [0]
+            )
+    return tn, wfp, wfn, tp
+
+
+@pytest.mark.parametrize("rate", [0.05, 0.2, 0.5])
+def test_errors_weigh_what_was_published(rate):
+    g = torch.Generator().manual_seed(int(100 * rate))
+    events, alarms = (torch.rand(2, 400, generator=g) < rate).long()
+    matrix = sw.confusion_matrix(alarms.double(), events, 0.5, WEIGHT)
+    expected = by_hand(alarms.tolist(), events.tolist())
+    # sums of some hundred halves, thirds and quarters
+    assert [float(c) for c in (matrix.tn, matrix.fp, matrix.fn, matrix.tp)] == pytest.approx(expected, rel=1e-12)
+
+
+# -------------------------------------------------------------------------------------------------- the network
+
+
+def test_stretches_are_read_from_the_past_on_and_never_from_the_future():
+    steps = made_up().steps
+    network = lstm.seeded(0, lambda: lstm.Network(2)).eval()
+    rows = torch.cat([torch.arange(40, 60), torch.arange(590, 600), torch.arange(0, 7)])
+    groups = torch.tensor([0] * 20 + [1] * 10 + [2] * 7)
+    with torch.no_grad():
+        found = lstm.logits(network, steps, rows, groups)
+        for place, first, row in ((0, 40, 40), (19, 40, 59), (29, 590, 599), (30, 0, 0), (36, 0, 6)):
+            alone = network(steps[None, first : row + PAST + 1])[0, -1]
+            assert float(found[place]) == pytest.approx(float(alone), abs=1e-6)  # float32, in another order
+        later = steps.clone()
+        later[PAST + 50 :] += 1
+        changed = lstm.logits(network, later, rows[:20], groups[:20])
+    assert torch.equal(changed[:10], found[:10])
+    assert not torch.equal(changed[10:], found[10:20])
+
+
+def test_a_network_can_begin_as_a_linear_model():
+    x = torch.randn(3, 5, 2, generator=torch.Generator().manual_seed(0))
+    network = lstm.seeded(0, lambda: lstm.Network(2, first=torch.tensor([2.0, -1.0, 0.5])))
+    assert torch.allclose(network(x), 2 * x[..., 0] - x[..., 1] + 0.5, atol=1e-6)
+
+
+def test_training_minimises_its_loss_and_leaves_the_global_generator_alone():
+    before = torch.get_rng_state()
+    experiment = made_up()
+    train = experiment.parts()[0]
+    steps = lstm.scaled(experiment, experiment.steps, train)
+    network = lstm.seeded(0, lambda: lstm.Network(2))
+    loss = sw.ScoreLoss("tss", weight=WEIGHT)
+
+    def value():
+        return float(loss(lstm.predict(network, steps, train), train.y, times=train.times))
+
+    first = value()
+    for _ in lstm.training(network, steps, train, lstm.score_loss(GOALS[1]), epochs=20, seed=0):
+        pass
+    assert value() < first - 0.2
+    assert torch.equal(before, torch.get_rng_state())
+
+
+# --------------------------------------------------------------------------------------------------- no peeking
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_methods_learn_nothing_from_test_rows(name):
+    experiment = made_up()
+    y = experiment.y.clone()
+    y[450:] = 1 - y[450:]
+    first, second, *_ = experiment.events
+    other = replace(experiment, y=y, events=(first, second, int(y[450:].sum())))
+    # inputs of the last rows, too: none of what is shifted or scaled may depend on them
+    moved = {field: getattr(experiment, field).clone() for field in ("steps", "table", "level")}
+    for value in moved.values():
+        value[-100:] = 0
+    inputs = replace(experiment, **moved)
+    alarms = [METHODS[name].fit(one, GOALS, 1, SMALL) for one in (experiment, other, inputs)]
+    for whole, labels, shifted in zip(*alarms, strict=True):
+        assert whole.alarms.shape == (300,)
+        assert set(whole.alarms.tolist()) == {0, 1}
+        assert torch.equal(whole.alarms, labels.alarms)
+        assert whole.threshold == labels.threshold
+        assert torch.equal(whole.alarms[:200], shifted.alarms[:200])
+        assert whole.threshold == shifted.threshold
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_methods_find_what_is_there(name):
+    experiment = made_up()
+    outcomes = METHODS[name].fit(experiment, GOALS, 0, replace(SMALL, epochs=15))
+    test = experiment.parts()[2]
+    for goal, outcome in zip(GOALS, outcomes, strict=True):
+        value = float(goal.score(goal.matrix(outcome.alarms[150:].numpy(), test.y.numpy(), None, test.times.numpy())))
+        assert value > 0.4  # chance has 0
+
+
+# ------------------------------------------------------------------------------------------------ what is kept
+
+
+def row_of(method, tuned, seed, tss, wtss, name="pollution"):
+    return dict.fromkeys(results.COLUMNS) | {
+        "set": name,
+        "score": tuned,
+        "method": method,
+        "seed": seed,
+        "test": {"tss": tss, "wtss": wtss, "tss_interval": [tss - 0.1, 1.0], "wtss_interval": [wtss - 0.1, 1.0]},
+        "validation": {"tss": tss, "wtss": wtss},
+        "threshold": 0.5,
+        "matrix": [100, 1, 2, 30],
+        "weighted": [100.0, 1.5, 2.5, 30.0],
+        "seconds": 60.0,
+        "versions": "python 3",
+        "date": "2026-01-02",
+    }
+
+
+def test_a_result_has_both_scores_and_both_matrices_of_the_test_rows():
+    experiment = made_up()
+    g = torch.Generator().manual_seed(3)
+    alarms = (torch.rand(300, generator=g) < 0.3).long()
+    job = run.Job("pollution", METHODS["persistence"], 0, GOALS)
+    row = run.judged(experiment, job, GOALS[1], Outcome(alarms, 0.25, 1.0), draws=50)
+    test = experiment.y[450:].tolist()
+    tn, wfp, wfn, tp = by_hand(alarms[150:].tolist(), test)
+    # kept with four digits
+    assert row["weighted"] == pytest.approx([tn, wfp, wfn, tp], abs=1e-4)
+    fp = sum(a and not e for a, e in zip(alarms[150:].tolist(), test, strict=True))
+    fn = sum(e and not a for a, e in zip(alarms[150:].tolist(), test, strict=True))
+    assert row["matrix"] == [tn, fp, fn, tp]
+    assert row["test"]["tss"] == pytest.approx(tp / (tp + fn) - fp / (fp + tn), abs=1e-6)
+    assert row["test"]["wtss"] == pytest.approx(tp / (tp + wfn) - wfp / (wfp + tn), abs=1e-6)
+    low, high = row["test"]["wtss_interval"]
+    assert low < row["test"]["wtss"] < high
+    assert (row["score"], row["threshold"], row["seed"]) == ("wtss", 0.25, 0)
+    assert set(row) == set(results.COLUMNS)
+
+
+def test_only_what_is_missing_is_done_and_methods_without_chance_once():
+    todo = run.jobs(["pollution"], 3, {})
+    seeds = {method: [job.seed for job in todo if job.method.name == method] for method in METHODS}
+    assert seeds["persistence"] == [0]
+    assert seeds["lstm_score"] == [0, 1, 2]
+    known = {results.key(row): row for row in (row_of("lstm_bce", "tss", 1, 0.9, 0.9),)}
+    left = run.jobs(["pollution"], 3, known)
+    assert [job.goals for job in left if job.method.name == "lstm_bce"] == [GOALS, GOALS[1:], GOALS]
+    for row in known.values():
+        row["error"] = "ValueError: broken"
+    assert len(run.jobs(["pollution"], 3, known)) == len(todo)
+
+
+def failing(experiment, goals, seed, effort):
+    raise RuntimeError("as it happens")
+
+
+def test_a_run_keeps_results_goes_on_where_it_was_and_survives_a_fit_that_breaks(tmp_path, monkeypatch, capsys):
+    some = {name: METHODS[name] for name in ("persistence", "logistic")}
+    some["lstm_bce"] = Method("lstm_bce", "breaks", failing)
+    monkeypatch.setattr(run, "METHODS", some)
+    monkeypatch.setattr(run, "EXPERIMENTS", {"pollution": made_up})
+    folder = tmp_path / "published"
+    assert run.main(["--out", str(folder), "--seeds", "2"]) == 0
+    told = capsys.readouterr().out
+    assert told.startswith("3 fits, ")
+    assert "left" in told
+    assert "RuntimeError: as it happens" in told
+    kept = json.loads((tmp_path / "published.json").read_text())
+    assert len(kept["rows"]) == 6
+    assert run.main(["--out", str(folder), "--seeds", "2"]) == 0
+    assert capsys.readouterr().out.startswith("1 fits, ")  # the broken one
+
+
+# ------------------------------------------------------------------------------------------------ what is told
+
+
+def test_words_follow_from_numbers():
+    assert pages.reached(0.95104, 0.9510) == "reached"
+    assert pages.reached(0.9622, 0.9510) == "reached, and exceeded by 0.0112"
+    assert pages.reached(0.9390, 0.9510) == "missed by 0.0120"
+
+
+def test_the_page_tells_means_spread_and_whether_networks_are_beaten():
+    rows = [row_of("linear_score", "wtss", 0, 0.96, 0.93)]
+    rows += [row_of("lstm_score", "wtss", seed, tss, 0.9) for seed, tss in enumerate((0.92, 0.94))]
+    text = pages.page(rows)
+    assert "| 2 | 0.9300 | 0.9200, 0.9400 | 0.9000 | 0.9000, 0.9000 |" in text
+    assert "0.9600, reached, and exceeded by 0.0090" in text
+    assert "0.9300, missed by 0.0149" in text
+    assert "no network beats it" in text
+    worse = pages.page([*rows, row_of("lstm_score", "wtss", 2, 1.0, 1.0), row_of("lstm_score", "wtss", 3, 1.0, 1.0)])
+    assert "the best network has 0.9650" in worse
+    assert "Made on 2026-01-02, with fits of 3 minutes in all, by python 3." in text
+
+
+def test_the_kept_results_and_the_page_are_of_one_piece():
+    rows = list(results.read(run.FOLDER.with_name("published")).values())
+    assert rows, "benchmarks/results/published.json is missing"
+    for row in rows:
+        assert row["error"] is None
+        for name, key in (("matrix", "tss"), ("weighted", "wtss")):
+            tn, fp, fn, tp = row[name]
+            # cells are kept with four digits and scores with six
+            assert row["test"][key] == pytest.approx(tp / (tp + fn) - fp / (fp + tn), abs=2e-6)
+    seeds = {row["seed"] for row in rows if row["method"] == "lstm_score"}
+    assert len(seeds) >= 5
+    assert pages.PAGE.read_text(encoding="utf-8") == pages.page(rows)
+
+
+# -------------------------------------------------------------------------------------------------- in short
+
+
+def test_a_regression_is_found_and_chance_is_not():
+    kept = regression.figures([{"a tss": 0.90, "b tss": 0.95}, {"a tss": 0.92, "b tss": 0.95}])
+    spread = statistics.stdev([0.90, 0.92])
+    assert kept["a tss"] == {"mean": 0.91, "margin": round(4 * spread, 4)}
+    assert kept["b tss"] == {"mean": 0.95, "margin": regression.LEAST}
+    good = {"a tss": 0.86, "b tss": 0.9401}
+    assert regression.worse(good, kept) == []
+    assert regression.worse(good | {"b tss": 0.9399}, kept) == ["b tss is 0.9399, expected at least 0.9400"]
+    assert len(regression.worse(good | {"b tss": math.nan}, kept)) == 1
+    assert "was not measured" in regression.worse({"a tss": 0.9}, kept)[0]
+    assert "has no figure" in regression.worse(good | {"c tss": 1.0}, kept)[0]
+
+
+def test_the_quick_form_ends_with_1_if_something_is_worse(monkeypatch, capsys, tmp_path):
+    monkeypatch.setattr(quick, "pollution", made_up)
+    monkeypatch.setattr(quick, "WHAT", ("persistence",))
+    figures = tmp_path / "quick.json"
+    monkeypatch.setattr(quick, "FIGURES", figures)
+    regression.write(figures, quick.measure, 1)
+    assert run.main(["--quick"]) == 0
+    assert "nothing is worse than it was" in capsys.readouterr().out
+    kept = json.loads(figures.read_text())
+    kept["persistence wtss"]["mean"] += 0.02
+    figures.write_text(json.dumps(kept))
+    assert run.main(["--quick"]) == 1
+    assert "persistence wtss is" in capsys.readouterr().out
+
+
+def test_figures_are_kept_for_all_that_the_quick_form_measures():
+    kept = json.loads(quick.FIGURES.read_text())
+    assert set(kept) == {f"{name} {goal.name}" for name in quick.WHAT for goal in GOALS}
+    assert all(0 < one["margin"] < one["mean"] for one in kept.values())
