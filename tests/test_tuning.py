@@ -64,6 +64,16 @@ def test_probabilities_that_are_the_wrong_way_round_are_not_asked():
     assert tuned(Rows(1 - p, y, {}), sw.scores.get("f1"), None, 0.3, "plug_in") == 0.3
 
 
+@pytest.mark.parametrize("how", ["plug_in", "between"])
+def test_probabilities_that_say_next_to_nothing_ask_for_a_threshold_all_the_same(how):
+    """A slope of almost nothing would move log-odds by millions."""
+    _, y = calibrated(400)
+    hardly = torch.sigmoid(-3 + 1e-9 * y)
+    for costs in ({"fp": 1, "fn": 1e6}, {"fp": 1e6, "fn": 1}):
+        threshold = tuned(Rows(hardly, y, {}), sw.scores.cost(**costs), None, 0.04, how)
+        assert 0 < threshold < 1
+
+
 def test_one_class_alone_asks_for_nothing():
     p, _ = calibrated(100)
     assert tuned(Rows(p, torch.zeros(100), {}), sw.scores.get("f1"), None, 0.3, "between") == 0.3

@@ -100,10 +100,19 @@ _TURNS = 30
 def chosen(
     moments: Sequence[Moment], choose: Choice, validation: Rows, goals: Sequence[Goal], before: float
 ) -> list[Decider]:
-    """For each score the moment that does best on the validation rows, with its threshold there."""
+    """For each score the moment that does best on the validation rows, with its threshold there.
+
+    Of several that do as well, which small tables have, it is the one with the least log loss, as in ScoreClassifier.
+    """
+    doubts = [_log_loss(moment.validation, validation.y) for moment in moments]
     deciders: list[Decider] = []
     for goal in goals:
         found = [choose(moment.validation, validation, goal) for moment in moments]
-        k = max(range(len(found)), key=lambda k: found[k][1])
+        k = max(range(len(found)), key=lambda k: (round(found[k][1], 12), -doubts[k]))
         deciders.append(Tuned(moments[k].probability, found[k][0], before))
     return deciders
+
+
+def _log_loss(probabilities: np.ndarray, y: np.ndarray) -> float:
+    happened = np.where(y == 1, probabilities, 1 - probabilities)
+    return -float(np.log(happened.clip(min=np.finfo(np.float64).eps)).mean())

@@ -25,7 +25,7 @@ import numpy as np
 import torch
 from joblib import Parallel, delayed
 
-from benchmarks.provenance import span, versions
+from benchmarks.provenance import machine, span, versions
 from benchmarks.quality import data, goals, quick, results, tables
 from benchmarks.quality.data import Task
 from benchmarks.quality.deciding import Decider
@@ -131,7 +131,8 @@ def outcomes(parts: Sequence[Rows], job: Job) -> list[results.Row]:
         job: The fit.
     """
     train, validation, test = parts
-    common: results.Row = {"versions": versions(*PACKAGES), "date": datetime.now(UTC).date().isoformat()}
+    made_with = f"{versions(*PACKAGES)}, on {_device()}"
+    common: results.Row = {"versions": made_with, "date": datetime.now(UTC).date().isoformat()}
     started = time.perf_counter()
     try:
         deciders = job.method.fit(train, validation, job.goals, job.seed)
@@ -219,6 +220,11 @@ def _judged(decider: Decider, goal: Goal, validation: Rows, test: Rows) -> dict[
     if goal.weight is not None:
         found["weighted"] = [round(float(cell), 4) for cell in (matrix.tn, matrix.fp, matrix.fn, matrix.tp)]
     return found
+
+
+def _device() -> str:
+    """What networks are trained on: the best there is, as ScoreClassifier chooses."""
+    return f"an {torch.cuda.get_device_name()}" if torch.cuda.is_available() else f"one core of {machine()}"
 
 
 def _told(threshold: Any) -> Any:

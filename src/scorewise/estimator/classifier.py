@@ -104,7 +104,7 @@ class ScoreClassifier(ScoreParameter, ClassifierMixin, BaseEstimator):  # type: 
         best_score_: The score there, of the validation rows; negated if less is better.
         share_: The share of the score in the loss at the best evaluation: 0 if that was in the warm up.
         history_: All evaluations, of all shares in the race, as dicts: share, step, loss, value (the score, negated if
-            less is better), threshold, seconds, and whether it was chosen.
+            less is better), log_loss, threshold, seconds, and whether it was chosen.
         networks_: The network; of an ensemble, all of them. They are on the CPU, and can be moved.
         n_features_in_: How many columns.
         feature_names_in_: Their names, if there are.

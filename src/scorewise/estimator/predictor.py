@@ -7,14 +7,14 @@ import math
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
 
 from scorewise.curves.choice import InfeasibleError
 from scorewise.estimator.problems import Classes, Labels, Problem
-from scorewise.estimator.runner import Runner
+from scorewise.estimator.runner import Runner, place
 from scorewise.estimator.samples import Samples, logits_of
 from scorewise.estimator.tables import Inputs
 from scorewise.estimator.tuning import Tune
@@ -60,7 +60,7 @@ class Predictor:
         counts = dict.fromkeys(sorted(winner.kept.keys() & thresholds) if by else [best.step], 1)
         if by == "greedy":
             said = {step: winner.kept[step][2] for step in counts}
-            counts = dict(sorted(greedy(said, best.step, lambda mean: _goodness(problem, mean, kept)).items()))
+            counts = dict(sorted(greedy(said, best.step, lambda mean: _place(problem, mean, kept)).items()))
         members = []
         for step, count in counts.items():
             state, offset, _ = winner.kept[step]
@@ -98,7 +98,7 @@ class Predictor:
         return threshold, self.problem.goodness(decisions, kept.targets, kept.context)
 
 
-def greedy(said: Mapping[int, Tensor], best: int, goodness: Callable[[Tensor], float]) -> Counter[int]:
+def greedy(said: Mapping[int, Tensor], best: int, goodness: Callable[[Tensor], Any]) -> Counter[int]:
     """Which of some predictions to take the mean of, and how often each: one after another, that which helps most.
 
     R. Caruana, A. Niculescu-Mizil, G. Crew, A. Ksikes: Ensemble selection from libraries of models. ICML 2004.
@@ -106,7 +106,7 @@ def greedy(said: Mapping[int, Tensor], best: int, goodness: Callable[[Tensor], f
     Args:
         said: Predictions of the same rows, by their names.
         best: The name of those to begin with.
-        goodness: How good predictions are.
+        goodness: How good predictions are: whatever can be compared.
 
     Example:
         >>> said = {1: torch.tensor([0.0, 4.0]), 2: torch.tensor([3.0, 0.0]), 3: torch.tensor([9.0, 9.0])}
@@ -116,17 +116,17 @@ def greedy(said: Mapping[int, Tensor], best: int, goodness: Callable[[Tensor], f
     chosen = Counter([best])
     total = said[best].double()
     for size in range(2, _CHOICES + 1):
-        # of several that help as much, the first
         name = max(said, key=lambda name: goodness((total + said[name]) / size))
         chosen[name] += 1
         total = total + said[name]
     return chosen
 
 
-def _goodness(problem: Problem, probabilities: Tensor, kept: Samples) -> float:
-    """How good probabilities are at the threshold that is best for them."""
+def _place(problem: Problem, probabilities: Tensor, kept: Samples) -> tuple[float, float]:
+    """How good probabilities are, at the threshold that is best for them."""
     try:
         threshold = problem.choose(probabilities, kept.targets, kept.context)
+        value = problem.goodness(problem.decide(probabilities, threshold), kept.targets, kept.context)
     except InfeasibleError:
-        return -math.inf
-    return problem.goodness(problem.decide(probabilities, threshold), kept.targets, kept.context)
+        value = -math.inf
+    return place(value, problem.log_loss(probabilities, kept.targets, kept.context))

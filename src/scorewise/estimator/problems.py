@@ -18,7 +18,7 @@ from scorewise.confusion import confusion_matrix, decide
 from scorewise.curves import best_threshold
 from scorewise.curves.choice import AtLeast, InfeasibleError, constraints
 from scorewise.estimator.objective import PerSample
-from scorewise.estimator.tuning import Rows, Tune, tuned
+from scorewise.estimator.tuning import Rows, Tune, counted, tuned
 from scorewise.losses import CombinedLoss, ScoreLoss
 from scorewise.multiclass import SimplexLoss, best_tau
 from scorewise.multiclass import confusion_matrix as class_matrix
@@ -75,6 +75,17 @@ class Problem(ABC):
     @abstractmethod
     def goodness(self, decisions: Tensor, targets: Tensor, context: Context) -> float:
         """How good decisions are: the score, negated if less is better."""
+
+    @abstractmethod
+    def happened(self, probabilities: Tensor, targets: Tensor) -> Tensor:
+        """The probability of what was the case, (n,) or (n, labels)."""
+
+    def log_loss(self, probabilities: Tensor, targets: Tensor, context: Context) -> float:
+        """Cross entropy, a mean over what counts; a probability of 0 is as if it were the least above."""
+        each = -self.happened(probabilities, targets).clamp(min=torch.finfo(torch.float64).eps).log()
+        amount = counted(context, len(targets)).to(each)
+        each = each if each.dim() == 1 else each.mean(-1)
+        return float((each * amount).sum() / amount.sum())
 
     def loss(self, share: float, cross_entropy: SummedLoss, prior: Any, *, exact: bool, sync: Sync) -> SummedLoss:
         """A share of the score's loss, and cross entropy for the rest."""
@@ -161,6 +172,9 @@ class Labels(Problem):
     def goodness(self, decisions: Tensor, targets: Tensor, context: Context) -> float:  # noqa: D102  # as above
         return self._good(decisions.double(), targets, 0.5, context)
 
+    def happened(self, probabilities: Tensor, targets: Tensor) -> Tensor:  # noqa: D102  # as above
+        return torch.where(targets > 0, probabilities, 1 - probabilities)
+
     def check(self, decisions: Tensor, targets: Tensor, context: Context) -> None:
         """Raise an InfeasibleError if decisions do not have what ``at_least`` asks for."""
         rest: Any = context
@@ -241,6 +255,9 @@ class Classes(Problem):
         hot = torch.nn.functional.one_hot(decisions, self.outputs).double()
         value = float(score(class_matrix(hot, targets, **_known_of_classes(context))))
         return value if score.greater_is_better else -value
+
+    def happened(self, probabilities: Tensor, targets: Tensor) -> Tensor:  # noqa: D102  # as above
+        return probabilities.gather(-1, targets[:, None])[:, 0]
 
 
 def _of_label(probabilities: Tensor, targets: Tensor, context: Context, j: int) -> Rows:

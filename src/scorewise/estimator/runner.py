@@ -22,6 +22,7 @@ class Evaluation:
         step: How many steps were done.
         loss: The mean of the loss since the evaluation before.
         value: The score on the validation rows, negated if less is better.
+        log_loss: Cross entropy on these rows.
         threshold: The best threshold; of labels or classes, one for each.
         seconds: Since the beginning.
     """
@@ -30,8 +31,24 @@ class Evaluation:
     step: int
     loss: float
     value: float
+    log_loss: float
     threshold: float | list[float]
     seconds: float
+
+    @property
+    def place(self) -> tuple[float, float]:
+        """Greater is better."""
+        return place(self.value, self.log_loss)
+
+
+def place(value: float, log_loss: float) -> tuple[float, float]:
+    """What to compare networks by: the score, and of equal scores, which small tables have many of, the log loss.
+
+    Args:
+        value: The score, greater is better. What is left of it by rounding is no difference.
+        log_loss: Less is better.
+    """
+    return round(value, 12), -log_loss
 
 
 @dataclass
@@ -51,8 +68,8 @@ class Runner:
     kept: dict[int, tuple[State, Tensor | None, Tensor]] = field(default_factory=dict)
 
     def best(self) -> Evaluation | None:
-        """The best evaluation, the first of several that are equally good."""
-        return max(self.history, key=lambda one: one.value, default=None)
+        """The best evaluation."""
+        return max(self.history, key=lambda one: one.place, default=None)
 
     def standing(self, after: int, until: int) -> float:
         """How good it was in a part of the race: the mean of its best few evaluations, since one may be luck."""

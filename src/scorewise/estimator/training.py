@@ -261,16 +261,17 @@ class Trainer:
             value = self.problem.goodness(self.problem.decide(probabilities, threshold), kept.targets, kept.context)
         except InfeasibleError:  # of this network; whether the best of all meets at_least is seen in the end
             threshold, value = torch.tensor(math.nan), -math.inf
+        log_loss = self.problem.log_loss(probabilities, kept.targets, kept.context)
         # first what predicts, then that it does: an interrupt may come in between
         runner.kept[runner.step] = state, runner.offset, probabilities
         runner.history.append(
-            Evaluation(runner.share, runner.step, loss, value, threshold.tolist(), round(self._seconds(), 3))
+            Evaluation(runner.share, runner.step, loss, value, log_loss, threshold.tolist(), round(self._seconds(), 3))
         )
-        best = max(one.value for one in runner.history)
-        good = {next(one.step for one in runner.history if one.value == best)}
-        if self.recipe.ensemble_fraction is not None and best > -math.inf:
-            bar = least(best, self.recipe.ensemble_fraction)
-            good = {one.step for one in runner.history if one.value >= bar}
+        best = max(runner.history, key=lambda one: one.place)
+        good = {best.step}
+        if self.recipe.ensemble_fraction is not None and best.value > -math.inf:
+            bar = least(best.value, self.recipe.ensemble_fraction)
+            good |= {one.step for one in runner.history if one.value >= bar}
         runner.kept = {step: kept for step, kept in runner.kept.items() if step in good}
 
     def _shift(self, trunk: Runner) -> None:

@@ -8,6 +8,7 @@ than either on rows that neither has seen.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -24,6 +25,7 @@ Tune = Literal["between", "best", "plug_in"]
 
 _TURNS = 30  # to find costs; a few are enough
 _EDGE = 1e-9  # nearer to 0 or 1 probabilities are not told apart here
+_FAR = math.log((1 - _EDGE) / _EDGE)  # the same in log-odds
 _WEAK = 1e-3  # one over how much a slope is held back: it could grow for ever if classes can be told apart
 
 
@@ -38,11 +40,16 @@ class Rows:
     @property
     def counted(self) -> Tensor:
         """How much each row counts."""
-        amount = torch.ones(len(self.targets), dtype=torch.float64)
-        for name in ("mask", "sample_weight"):
-            if name in self.context:
-                amount = amount * self.context[name].double()
-        return amount
+        return counted(self.context, len(self.targets))
+
+
+def counted(context: Mapping[str, Tensor], rows: int) -> Tensor:
+    """How much each row counts, (n,) float64."""
+    amount = torch.ones(rows, dtype=torch.float64)
+    for name in ("mask", "sample_weight"):
+        if name in context:
+            amount = amount * context[name].double()
+    return amount
 
 
 def tuned(rows: Rows, score: Score, weight: Weight | None, best: float, how: Tune) -> float:
@@ -70,7 +77,7 @@ def tuned(rows: Rows, score: Score, weight: Weight | None, best: float, how: Tun
     calibrated = torch.sigmoid(slope * _logit(rows.probabilities) + offset)
     asked = _asked_for(Rows(calibrated, rows.targets, rows.context), score, weight)
     here, asked_here = _logit(torch.tensor([best, asked], dtype=torch.float64)).tolist()
-    there = (asked_here - offset) / slope
+    there = min(max((asked_here - offset) / slope, -_FAR), _FAR)  # a slope of almost nothing asks for anything
     return 1 / (1 + math.exp(-(there if how == "plug_in" else (here + there) / 2)))
 
 
@@ -88,8 +95,10 @@ def _calibration(rows: Rows) -> tuple[float, float]:
     x, y = _logit(rows.probabilities).numpy()[some, None], rows.targets.numpy()[some]
     if not some.any() or (y == y[0]).all():
         return 0.0, 0.0
-    found = LogisticRegression(C=1 / _WEAK, max_iter=1000).fit(x, y, amount[some])
-    return float(found.coef_[0, 0]), float(found.intercept_[0])
+    middle = float(np.average(x, weights=amount[some, None]))  # from there, slope and offset are told apart well
+    found = LogisticRegression(C=1 / _WEAK, max_iter=1000).fit(x - middle, y, amount[some])
+    slope = float(found.coef_[0, 0])
+    return slope, float(found.intercept_[0]) - slope * middle
 
 
 def _asked_for(rows: Rows, score: Score, weight: Weight | None) -> float:
