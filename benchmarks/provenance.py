@@ -9,6 +9,8 @@ from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+from scorewise import __version__
+
 
 @cache
 def versions(*packages: str) -> str:
@@ -17,7 +19,7 @@ def versions(*packages: str) -> str:
     Args:
         *packages: Names of distributions.
     """
-    told = [f"python {platform.python_version()}", f"scorewise {installed('scorewise')}{_commit()}"]
+    told = [f"python {platform.python_version()}", f"scorewise {__version__} ({_commit()})"]
     return ", ".join(told + [f"{name} {found}" for name in packages if (found := installed(name)) is not None])
 
 
@@ -46,7 +48,10 @@ def span(seconds: float) -> str:
 
 
 def _commit() -> str:
-    """Which code it is, if that is known; a plus: with changes that are not committed."""
+    """Which code it is; a plus: with changes that are not committed.
+
+    Where there is no checkout, as on a machine that code was copied to, SCOREWISE_COMMIT tells it.
+    """
     git = ("git", "-C", str(Path(__file__).parent))
     try:
         told = [
@@ -54,5 +59,5 @@ def _commit() -> str:
             for words in (("rev-parse", "--short", "HEAD"), ("status", "--porcelain", "--", "../src", "*.py"))
         ]
     except (OSError, subprocess.CalledProcessError):  # no git, or no checkout
-        return ""
-    return f" ({told[0]}{'+' if told[1] else ''})"
+        return os.environ.get("SCOREWISE_COMMIT") or "unknown commit"
+    return f"{told[0]}{'+' if told[1] else ''}"

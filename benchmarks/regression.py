@@ -3,28 +3,45 @@
 from __future__ import annotations
 
 import json
+import math
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from scipy.stats import t as student
+
+from scorewise import _files
+
 Scores = dict[str, float]
 """By name; greater is better."""
 Figures = Mapping[str, Mapping[str, float]]
 
-LEAST = 0.01
-"""A margin at least: another build of PyTorch may round an alarm or two away."""
-DEVIATIONS = 4.0
-"""A margin, in standard deviations over runs: chance crosses it once in thousands of runs."""
+CHANCE = 0.001
+"""How likely a run is to fall below a figure's margin by chance alone."""
+LEAST, MOST = 0.01, 0.06
+"""A margin at least: another build of PyTorch may round an alarm or two away. At most: a wider one finds nothing."""
 
 
 def figures(runs: Sequence[Scores]) -> Figures:
-    """Means over runs, and margins from their spread."""
+    """Means over runs, and margins from their spread.
+
+    A margin is that of a one-sided prediction interval: of n runs with standard deviation s, Student's t of n - 1
+    degrees of freedom times s √(1 + 1/n). Where scores of runs are normal, one more run falls below the mean by more
+    with probability `CHANCE`, for each figure by itself. It is `LEAST` at least.
+
+    Args:
+        runs: Scores of at least two runs.
+    """
+    n = len(runs)
+    if n < 2:
+        raise ValueError(f"one run has no spread: at least 2 are needed, saw {n}.")
+    times = student.isf(CHANCE, n - 1) * math.sqrt(1 + 1 / n)
     found = {}
     for name in runs[0]:
         some = [one[name] for one in runs]
-        spread = statistics.stdev(some) if len(some) > 1 else 0.0
-        found[name] = {"mean": round(statistics.mean(some), 4), "margin": round(max(LEAST, DEVIATIONS * spread), 4)}
+        margin = max(LEAST, times * statistics.stdev(some))
+        found[name] = {"mean": round(statistics.mean(some), 4), "margin": round(margin, 4)}
     return found
 
 
@@ -49,9 +66,12 @@ def hold(path: Path, measure: Callable[[int], Scores]) -> int:
 
     Args:
         path: The figures.
-        measure: From the number of a run, which is 0, to scores.
+        measure: From the number of a run, which is 0, to scores; ``--write`` of its module makes the figures.
     """
     started = time.perf_counter()
+    if not path.exists():
+        print(f"there are no figures to compare with: {path} is made by python -m {measure.__module__} --write")
+        return 1
     kept = json.loads(path.read_text())
     scores = measure(0)
     for name, value in scores.items():
@@ -63,6 +83,15 @@ def hold(path: Path, measure: Callable[[int], Scores]) -> int:
 
 
 def write(path: Path, measure: Callable[[int], Scores], runs: int) -> None:
-    """Make the figures anew, of so many runs."""
-    path.write_text(json.dumps(figures([measure(run) for run in range(runs)]), indent=1) + "\n")
-    print(path.read_text())
+    """Make the figures anew, of so many runs: all of them, or the old ones stay."""
+    scores = []
+    for run in range(runs):
+        print(f"run {run + 1} of {runs} ...", flush=True)
+        scores.append(measure(run))
+    found = figures(scores)
+    text = json.dumps(found, indent=1) + "\n"
+    _files.write(path, lambda file: file.write(text.encode()))
+    print(text, end="")
+    for name, figure in found.items():
+        if figure["margin"] > MOST:
+            print(f"{name}: a margin of more than {MOST} finds nothing; measure it more often, or not at all")

@@ -37,9 +37,10 @@ from benchmarks import (
     weights,
 )
 from benchmarks.timing import Rows, peak_memory
+from scorewise._files import write
 
 Found = dict[str, object]
-PACKAGES = ("scorewise", "torch", "numpy", "scikit-learn", "torchmetrics", "monai", "libauc")
+PACKAGES = ("torch", "numpy", "scikit-learn", "torchmetrics", "monai", "libauc")
 
 
 @dataclass(frozen=True)
@@ -124,7 +125,7 @@ def _thresholds(_: str, quick: bool) -> Found:
 def _fits(_: str, quick: bool) -> Found:
     from benchmarks import peers  # as above
 
-    return {"fits": peers.fits(300, 5, 1, steps=20) if quick else peers.fits(1000, 10, 3) + peers.fits(50_000, 30, 1)}
+    return {"fits": peers.fits(300, 5, 1, steps=20) if quick else peers.fits(1000, 10, 3) + peers.fits(50_000, 30, 3)}
 
 
 def _files(_: str, quick: bool) -> Found:
@@ -157,7 +158,7 @@ PARTS = {
     "thresholds": Part(_thresholds, 30, anywhere=False),
     "classes": Part(_classes, 30),
     "training": Part(_training, 75),
-    "fits": Part(_fits, 90, anywhere=False),
+    "fits": Part(_fits, 120, anywhere=False),
     "files": Part(_files, 90, anywhere=False),
     "imports": Part(_imports, 40, anywhere=False),
     "memory": Part(_memory, 25),
@@ -166,7 +167,7 @@ PARTS = {
 
 
 def about(device: str) -> Found:
-    """Where and with what it is measured."""
+    """Where it is measured, which must be the same for all parts."""
     on = torch.cuda.get_device_name() if device == "cuda" else f"{torch.get_num_threads()} threads"
     return {
         "torch": torch.__version__,
@@ -174,8 +175,6 @@ def about(device: str) -> Found:
         "device": device,
         "on": on,
         "machine": provenance.machine(),
-        "made_with": provenance.versions(),
-        "versions": {package: provenance.installed(package) for package in PACKAGES},
     }
 
 
@@ -183,7 +182,7 @@ def measure(names: list[str], device: str, *, quick: bool) -> Found:
     """Measure parts one after another, and print what they find.
 
     Returns:
-        The results by name; under "absent" who was not there, and under "measured" the date, for each part.
+        The results by name; for each part, under "absent" who was not there, and under "measured" when and with what.
     """
     found: Found = {"absent": {}, "measured": {}}
     for name in names:
@@ -191,7 +190,8 @@ def measure(names: list[str], device: str, *, quick: bool) -> Found:
         began = time.perf_counter()
         part = PARTS[name].measure(device, quick)
         found["absent"][name] = part.pop("absent", {})
-        found["measured"][name] = dt.datetime.now(dt.UTC).date().isoformat()
+        today = dt.datetime.now(dt.UTC).date().isoformat()
+        found["measured"][name] = {"date": today, "with": provenance.versions(*PACKAGES)}
         found |= part
         if not quick:
             for row in (row for rows in part.values() for row in rows):
@@ -206,20 +206,20 @@ def kept_here(path: Path, here: Found) -> Found:
     """What is kept of other parts.
 
     Raises:
-        ValueError: If nothing is, or if it was measured elsewhere, or with another PyTorch or Python.
+        ValueError: If nothing is, or if it was measured on another machine, or with another PyTorch or Python.
     """
     if not path.exists():
         raise ValueError(f"there is no {path.name} to add to; measure all, without --only.")
     old = json.loads(path.read_text())
-    for name in ("torch", "python", "on"):
-        if old[name] != here[name]:
-            seen = f"{name} = {old[name]}, this is {here[name]}"
+    for name in ("torch", "python", "on", "machine"):
+        if (was := old.get(name, "unknown")) != here[name]:
+            seen = f"{name} = {was}, this is {here[name]}"
             raise ValueError(f"{path.name} was measured with {seen}; measure all, without --only.")
     return old
 
 
 def merged(old: Found, new: Found) -> Found:
-    """Results with some parts measured anew."""
+    """Results with some parts measured anew; the others keep what they were measured with."""
     return old | new | {name: old.get(name, {}) | new[name] for name in ("absent", "measured")}
 
 
@@ -275,7 +275,8 @@ def main(arguments: list[str] | None = None) -> None:
     if options.write:
         found["exponents"] = exponents.fitted(found)
         path.parent.mkdir(exist_ok=True)
-        path.write_text(json.dumps(found, indent=1) + "\n")
+        text = json.dumps(found, indent=1) + "\n"
+        write(path, lambda file: file.write(text.encode()))
         render()
     if wrong:
         sys.exit("\n".join(["results that are wrong:", *wrong]))

@@ -255,7 +255,7 @@ def test_a_weight_that_sees_the_threshold(X, y):
 @pytest.mark.parametrize("ensemble", [None, "greedy", "mean", "vote"])
 def test_shapes_and_signs(X, y, kind, ensemble):
     targets = targets_of(kind, X, y)
-    model = quick(ensemble=ensemble, ensemble_fraction=0.5).fit(X, targets)
+    model = quick(ensemble=ensemble).fit(X, targets)
     decided, p, far = model.predict(X), model.predict_proba(X), model.decision_function(X)
     assert decided.shape == targets.shape
     assert p.shape == (ROWS, {"two": 2, "classes": 3, "labels": 3}[kind])
@@ -720,6 +720,13 @@ def without_addresses(value):
         ({"ensemble": "median"}, ValueError, "ensemble must be 'greedy', 'mean', 'vote' or None, saw 'median'"),
         ({"tune": "exact"}, ValueError, "tune must be 'between', 'best' or 'plug_in', saw 'exact'"),
         ({"ensemble_fraction": 2}, ValueError, "ensemble_fraction must be a number from 0 to 1, saw 2"),
+        (
+            {"ensemble": "greedy", "ensemble_fraction": 0.5},
+            ValueError,
+            "ensemble_fraction is for ensemble='mean' and 'vote', but ensemble is 'greedy'",
+        ),
+        ({"tune": "plug_in", "at_least": {"recall": 0.5}}, ValueError, "may not be what at_least asks for"),
+        ({"tune": "plug_in", "ensemble": "vote"}, ValueError, "ensemble='vote' goes by the majority"),
         ({"max_time": 0}, ValueError, "max_time must be a number of seconds greater than 0, saw 0"),
         ({"members": 0}, ValueError, "members must be a whole number of at least 1, saw 0"),
         ({"width": 0}, ValueError, "width must be a whole number of at least 1, saw 0"),
@@ -1220,3 +1227,26 @@ def test_of_networks_that_all_decide_well_the_surest_predicts():
     least = min(model.history_, key=lambda one: one["log_loss"])
     assert [one for one in model.history_ if one["chosen"]] == [least]
     assert least != model.history_[0]
+
+
+@pytest.mark.parametrize("name", ["sample_weight", "costs"])
+@pytest.mark.parametrize("part", ["to train on", "kept for validation"])
+def test_rows_of_which_none_counts_are_refused(X, y, name, part):
+    none = KEPT if part == "kept for validation" else ~KEPT
+    amounts = np.where(none, 0.0, 1.0)
+    given = {name: amounts if name == "sample_weight" else np.stack([amounts, amounts], 1)}
+    told = f"{name} must be greater than 0 of some row {part}, but is 0 of all {none.sum()}"
+    with pytest.raises(ValueError, match=told):
+        quick().fit(X, y, validation=KEPT, **given)
+
+
+def test_what_probabilities_ask_for_is_for_labels(X, y):
+    with pytest.raises(ValueError, match="tune='plug_in' is for two classes or for labels, but there are 3 classes"):
+        quick(tune="plug_in").fit(X, targets_of("classes", X, y))
+
+
+@pytest.mark.parametrize("warm_up", [0.0, 0.3, 0.5])
+def test_the_end_of_a_warm_up_is_no_evaluation_more(X, y, warm_up):
+    """None drops out there, so that all have been looked at as often as was asked for."""
+    model = quick(steps=23, evaluations=5, warm_up=warm_up).fit(X, y)
+    assert [one["step"] for one in model.history_] == [5, 10, 15, 20, 23]

@@ -578,7 +578,7 @@ def test_files_that_are_no_model(folder, model):
     refused(run("predict", ".", "t.csv"), "is a folder")
     save_file({"x": torch.zeros(2)}, "other.safetensors")
     refused(run("predict", "other.safetensors", "t.csv"), "other.safetensors is no classifier")
-    save_file({"x": torch.zeros(2)}, "odd.safetensors", {"scorewise": json.dumps({"format": 1})})
+    save_file({"x": torch.zeros(2)}, "odd.safetensors", {"scorewise": json.dumps({"format": persistence._FORMAT})})
     refused(run("predict", "odd.safetensors", "t.csv"), "odd.safetensors is no model")
     (folder / "half.safetensors").write_bytes(model.read_bytes()[:5000])
     refused(run("predict", "half.safetensors", "t.csv"), "half.safetensors is no classifier")

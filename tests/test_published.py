@@ -307,19 +307,39 @@ def test_the_kept_results_and_the_page_are_of_one_piece():
             # cells are kept with four digits and scores with six
             assert row["test"][key] == pytest.approx(tp / (tp + fn) - fp / (fp + tn), abs=2e-6)
     seeds = {row["seed"] for row in rows if row["method"] == "lstm_score"}
-    assert len(seeds) >= 5
+    assert seeds == set(range(run.SEEDS))
     assert pages.PAGE.read_text(encoding="utf-8") == pages.page(rows)
 
 
 # -------------------------------------------------------------------------------------------------- in short
 
 
-def test_a_regression_is_found_and_chance_is_not():
-    kept = regression.figures([{"a tss": 0.90, "b tss": 0.95}, {"a tss": 0.92, "b tss": 0.95}])
-    spread = statistics.stdev([0.90, 0.92])
-    assert kept["a tss"] == {"mean": 0.91, "margin": round(4 * spread, 4)}
+def test_a_margin_is_that_of_a_prediction_interval():
+    runs = [{"a tss": value, "b tss": 0.95} for value in (0.90, 0.92, 0.91, 0.905, 0.915)]
+    kept = regression.figures(runs)
+    # Student's t of 4 degrees of freedom, exceeded once in a thousand: from a table
+    margin = 7.1732 * statistics.stdev(one["a tss"] for one in runs) * math.sqrt(1 + 1 / 5)
+    assert kept["a tss"] == {"mean": 0.91, "margin": pytest.approx(margin, abs=1e-4)}
     assert kept["b tss"] == {"mean": 0.95, "margin": regression.LEAST}
-    good = {"a tss": 0.86, "b tss": 0.9401}
+    with pytest.raises(ValueError, match="at least 2 are needed, saw 1"):
+        regression.figures(runs[:1])
+
+
+def test_chance_crosses_a_margin_as_rarely_as_is_said(monkeypatch):
+    monkeypatch.setattr(regression, "LEAST", 0.0)
+    monkeypatch.setattr(regression, "CHANCE", 0.05)
+    g = torch.Generator().manual_seed(0)
+    crossed = 0
+    for sample in torch.randn(2000, 6, generator=g, dtype=torch.float64).tolist():
+        kept = regression.figures([{"a": value} for value in sample[1:]])
+        crossed += bool(regression.worse({"a": sample[0]}, kept))
+    # 100 are expected, with a standard deviation of 9.7
+    assert 70 <= crossed <= 130
+
+
+def test_a_regression_is_found_and_chance_is_not():
+    kept = {"a tss": {"mean": 0.91, "margin": 0.05}, "b tss": {"mean": 0.95, "margin": 0.01}}
+    good = {"a tss": 0.861, "b tss": 0.9401}
     assert regression.worse(good, kept) == []
     assert regression.worse(good | {"b tss": 0.9399}, kept) == ["b tss is 0.9399, expected at least 0.9400"]
     assert len(regression.worse(good | {"b tss": math.nan}, kept)) == 1
@@ -327,12 +347,28 @@ def test_a_regression_is_found_and_chance_is_not():
     assert "has no figure" in regression.worse(good | {"c tss": 1.0}, kept)[0]
 
 
+def test_figures_are_written_whole_or_not_at_all(tmp_path, capsys):
+    path = tmp_path / "quick.json"
+    regression.write(path, lambda run: {"a": 0.5 + 0.1 * run}, 2)
+    told = capsys.readouterr().out
+    assert "run 1 of 2 ...\nrun 2 of 2 ...\n" in told
+    assert "a: a margin of more than 0.06 finds nothing" in told
+    before = path.read_text()
+    with pytest.raises(TypeError):
+        regression.write(path, lambda run: {"a": 0.5 if run == 0 else None}, 2)
+    assert path.read_text() == before
+    assert list(tmp_path.iterdir()) == [path]
+
+
 def test_the_quick_form_ends_with_1_if_something_is_worse(monkeypatch, capsys, tmp_path):
     monkeypatch.setattr(quick, "pollution", made_up)
-    monkeypatch.setattr(quick, "WHAT", ("persistence",))
+    monkeypatch.setattr(quick, "WHAT", {"persistence": 1})
     figures = tmp_path / "quick.json"
     monkeypatch.setattr(quick, "FIGURES", figures)
-    regression.write(figures, quick.measure, 1)
+    assert run.main(["--quick"]) == 1
+    (told,) = [line for line in capsys.readouterr().out.splitlines() if "no figures" in line]
+    assert told.endswith(f"{figures} is made by python -m benchmarks.published.quick --write")
+    regression.write(figures, quick.measure, 2)
     assert run.main(["--quick"]) == 0
     assert "nothing is worse than it was" in capsys.readouterr().out
     kept = json.loads(figures.read_text())
@@ -342,7 +378,22 @@ def test_the_quick_form_ends_with_1_if_something_is_worse(monkeypatch, capsys, t
     assert "persistence wtss is" in capsys.readouterr().out
 
 
+def test_the_quick_form_takes_means_over_seeds_that_no_other_run_has(monkeypatch):
+    seen = []
+
+    def fit(experiment, goals, seed, effort):
+        seen.append(seed)
+        alarms = experiment.y[300:].long() if seed % 2 else torch.zeros(300, dtype=torch.long)
+        return [Outcome(alarms, 0.5, 0.0) for _ in goals]
+
+    monkeypatch.setattr(quick, "pollution", made_up)
+    monkeypatch.setattr(quick, "METHODS", {"some": Method("some", "words", fit)})
+    monkeypatch.setattr(quick, "WHAT", {"some": 2})
+    assert [quick.measure(number) for number in (0, 1)] == [{"some tss": 0.5, "some wtss": 0.5}] * 2
+    assert seen == [0, 1, 2, 3]
+
+
 def test_figures_are_kept_for_all_that_the_quick_form_measures():
     kept = json.loads(quick.FIGURES.read_text())
     assert set(kept) == {f"{name} {goal.name}" for name in quick.WHAT for goal in GOALS}
-    assert all(0 < one["margin"] < one["mean"] for one in kept.values())
+    assert all(0 < one["margin"] <= regression.MOST < one["mean"] for one in kept.values())

@@ -17,10 +17,10 @@ import torch
 
 import scorewise as sw
 from benchmarks import regression
-from benchmarks.quality import data, figure, goals, losses, networks, quick, results, run, tables
+from benchmarks.quality import data, figure, goals, losses, methods, networks, quick, results, run, tables
 from benchmarks.quality.data import Task
-from benchmarks.quality.deciding import best, cost_search
-from benchmarks.quality.methods import METHODS, Method, variant
+from benchmarks.quality.deciding import best, chosen, cost_search
+from benchmarks.quality.methods import INGREDIENTS, MAIN, METHODS, Method, variant
 from benchmarks.quality.rows import Rows
 from scorewise.estimator.training import Trainer
 
@@ -483,6 +483,39 @@ def test_every_network_takes_as_many_steps_as_the_classifier(monkeypatch):
     assert taken("scorewise") == taken("bce_tuned") == taken("dice_tuned") == taken("sol_cosine") > 100
 
 
+def test_every_network_is_looked_at_as_often_as_the_classifier():
+    train, validation, _ = parts_of(made_up())
+    (decider,) = METHODS["scorewise"].fit(train, validation, [TSS], 0)
+    found, _ = networks.moments(train, validation, 0, name="here")
+    assert len(found) == len(decider.model.history_) == 15
+    assert {one["share"] for one in decider.model.history_} == {0.0, 0.5}
+
+
+@pytest.mark.parametrize("kind", ["table", "labels"])
+def test_an_ensemble_of_moments_is_what_the_classifier_makes_of_them(kind):
+    """Of cross entropy alone, which it can be trained by, too; in series its batches depend on the weight."""
+    train, validation, test = parts_of(labelled() if kind == "labels" else made_up(kind, n=600))
+    (ours,) = METHODS["no_score"].fit(train, validation, [TSS], 0)
+    (theirs,) = METHODS["bce_ensemble"].fit(train, validation, [TSS], 0)
+    assert theirs.threshold == pytest.approx(ours.threshold, rel=1e-6)
+    assert np.array_equal(ours.decide(test.X), theirs.decide(test.X))
+
+
+def test_of_equally_good_moments_the_surest_is_taken():
+    rows = Rows(None, np.array([0, 0, 1, 1]))
+    said = [np.array([0.4, 0.4, 0.6, 0.6]), np.array([0.1, 0.1, 0.9, 0.9]), np.array([0.2, 0.2, 0.8, 0.8])]
+    moments = [networks.Moment(p, lambda X, p=p: p) for p in said]
+    (decider,) = chosen(moments, rows, [TSS], 0.0)
+    assert decider.probability(None).tolist() == said[1].tolist()
+
+
+def test_trees_stop_by_the_validation_rows():
+    train, validation, _ = parts_of(made_up(n=2000))
+    flipped = Rows(validation.X, 1 - validation.y)
+    fitted = [methods._trees(train, rows, 0).n_iter_ for rows in (validation, flipped)]
+    assert fitted[0] > fitted[1]
+
+
 def test_a_moment_says_the_same_of_validation_rows_as_its_network(monkeypatch):
     """In the order of the rows, though series are sorted for training."""
     train, validation, _ = parts_of(stations(3))
@@ -495,27 +528,25 @@ def test_a_moment_says_the_same_of_validation_rows_as_its_network(monkeypatch):
 
 
 def test_the_quick_form_ends_with_1_if_something_is_worse(monkeypatch, capsys, tmp_path):
-    monkeypatch.setattr(quick, "tasks", lambda: [made_up(), made_up("series", n=900)])
+    monkeypatch.setattr(quick, "tasks", lambda: [made_up(), made_up("series", n=900, name="series")])
     monkeypatch.setattr(quick, "ROWS", 100)
     monkeypatch.setattr(quick, "FIGURES", tmp_path / "quick.json")
     for name in quick.WHAT:
-        above = Above()
-        above.threshold = {"scorewise": 1.0, "bce_at_half": 2.0}.get(name, 1.5)
-        monkeypatch.setitem(METHODS, name, Method(name, above))
+        monkeypatch.setitem(METHODS, name, Method(name, Above()))
     regression.write(quick.FIGURES, quick.measure, 2)
     assert run.main(["--quick"]) == 0
     METHODS["scorewise"].fit.threshold = 3.0
     assert run.main(["--quick"]) == 1
     told = capsys.readouterr().out
-    assert "scorewise is 0." in told
-    assert "scorewise - bce_at_half is " in told
-    assert "hgb_tuned is" not in told
+    assert "scorewise made up is 0." in told
+    assert "scorewise series is 0." in told
+    assert "hgb_tuned made up is" not in told
 
 
 def test_figures_are_kept_for_all_that_the_quick_form_measures():
     kept = json.loads(quick.FIGURES.read_text())
-    assert set(kept) == {*quick.WHAT, "scorewise - bce_at_half"}
-    assert all(0 < one["margin"] < one["mean"] for one in kept.values())
+    assert set(kept) == {f"{name} {task.name}" for name in quick.WHAT for task in quick.tasks()}
+    assert all(0 < one["margin"] <= regression.MOST < one["mean"] for one in kept.values())
 
 
 # ----------------------------------------------------------------------------------------------------- labels
@@ -738,6 +769,22 @@ def test_the_command_does_it_all(tmp_path, capsys, monkeypatch):
     assert len(above.fits) == 2
 
 
+def test_a_run_does_the_comparison_and_then_the_ingredients(tmp_path, capsys, monkeypatch):
+    above = Above()
+    monkeypatch.setattr(data, "load", lambda name: made_up("table", name=name))
+    for name, method in METHODS.items():
+        monkeypatch.setitem(METHODS, name, Method(name, above, costs=method.costs))
+    arguments = ["--sets", "yeast3", "vowel0", "--scores", "tss", "cost", "--seeds", "3", "--workers", "1"]
+    run.main([*arguments, "--out", str(tmp_path / "kept")])
+    found = results.read(tmp_path / "kept")
+    assert len(found) == 2 * 3 * (2 * len(MAIN) - 2) + 2 * len(INGREDIENTS)  # two of the main ones know costs alone
+    tried = {key for key in found if key[2] in INGREDIENTS}
+    assert {(name, score, seed) for name, score, _, seed in tried} == {("yeast3", "tss", 0), ("yeast3", "tss", 1)}
+    told = capsys.readouterr().out
+    assert "4 pairs of 2 sets and their scores, 3 seeds" in told
+    assert told.index("yeast3 seed 0 best_moment ") > told.index("vowel0 seed 2 scorewise ")
+
+
 def test_a_set_whose_package_is_absent_is_named(monkeypatch, capsys):
     monkeypatch.setattr(data, "installed", lambda name: name == "beijing")
     with pytest.raises(SystemExit):
@@ -803,10 +850,10 @@ def test_a_writer_that_fails_keeps_the_old_file(tmp_path, monkeypatch):
     row = dict.fromkeys(results.COLUMNS) | {"set": "s", "score": "tss", "method": "m", "seed": 0}
     results.put(tmp_path, row)
 
-    def full(descriptor):
+    def full(*_):
         raise OSError("no space left")
 
-    monkeypatch.setattr(results.os, "fsync", full)
+    monkeypatch.setattr(Path, "replace", full)
     with pytest.raises(OSError, match="no space"):
         results.put(tmp_path, row | {"test": 1.0})
     assert [path.name for path in tmp_path.iterdir()] == ["s--tss--m--0.json"]

@@ -1,5 +1,6 @@
 """The robustness harness: that it notices what goes wrong, and counts what it tries."""
 
+import json
 import random
 import warnings
 
@@ -99,6 +100,32 @@ def test_what_is_known_is_not_fitted_again():
     known = {results.key(row): row for row in fits[1:]}
     run.collapses([way], 2, known, fits.append, 400)
     assert [(row["score"], row["seed"]) for row in fits[4:]] == [("accuracy", 0)]
+
+
+def test_fits_of_another_version_or_machine_are_made_again_and_leave_the_table(tmp_path, monkeypatch):
+    monkeypatch.setattr(collapse, "ways", lambda steps=None: [Given("theirs", True, ours=False)])
+    small = collapse.rows(0, 400)
+    monkeypatch.setattr(collapse, "rows", lambda seed, n: small)
+    folder = tmp_path / "robustness"
+    results.prepare(folder)
+    old = collapse.outcome(Given("theirs", True, ours=False), "accuracy", 0)
+    for changed in ({"seed": 0}, {"seed": 1}, {"method": "no more"}):
+        results.put(folder, old | {"versions": "python 1.0"} | changed)
+    keep.gather(folder, results.read(folder).values(), {})
+    run.main(["--only", "collapse", "--seeds", "1", "--out", str(folder)])
+    kept = json.loads(results.table(folder).read_text())
+    assert kept["versions"] == [keep.versions()]
+    assert provenance.machine() in keep.versions()
+    assert [row[1:4] for row in kept["rows"]] == [[score, "theirs", 0] for score in collapse.SCORES]
+
+
+def test_the_claim_is_about_what_users_get():
+    ours = [way for way in collapse.ways() if way.ours]
+    assert [way.steps for way in ours] == [None, None]
+    assert [way.words for way in ours] == [
+        "ScoreClassifier(score)",
+        "ScoreClassifier(score, prior=RaisedCosine(0.5, 0.1))",
+    ]
 
 
 # -------------------------------------------------------------------------------------------------------- fuzz
@@ -366,7 +393,7 @@ def test_known_counts_are_not_made_again(small, tmp_path, capsys):
 
 def test_the_quick_form_keeps_nothing(small, tmp_path, monkeypatch):
     monkeypatch.setattr(
-        collapse, "ways", lambda steps: [Given("ours", True, ours=True), Given("theirs", 1, ours=False)]
+        collapse, "ways", lambda steps=None: [Given("ours", True, ours=True), Given("theirs", 1, ours=False)]
     )
     monkeypatch.setattr(run, "QUICK_ROWS", 400)
     with pytest.raises(SystemExit, match="1"):
@@ -380,7 +407,7 @@ def test_the_quick_form_keeps_nothing(small, tmp_path, monkeypatch):
 def test_a_table_and_its_page(tmp_path):
     folder = tmp_path / "robustness"
     results.prepare(folder)
-    names = ["published_0.001_128", "scorewise_default", "scorewise_150", "bce_half"]
+    names = ["scorewise_default", "published_0.001_128", "gone_by_now", "bce_half"]
     for name in names:
         for seed in range(2):
             matrix = [1800, 0, 200, 0] if name == "published_0.001_128" and seed else [1750, 50, 60, 140]
@@ -388,29 +415,34 @@ def test_a_table_and_its_page(tmp_path):
             value = round(collapse.value("accuracy", matrix), 6)
             results.put(folder, common | {"test": value, "seconds": 1.0, "versions": "v 1", "date": "2026-01-02"})
     tally = fuzz.run("made up", lambda r: Try(ours, lambda found: True, "a flaw"), range(1200))
-    keep.gather(folder, {"made up": tally.record()})
+    keep.gather(folder, results.read(folder).values(), {"made up": tally.record()})
     first = results.read(folder)
     for path in folder.glob("*.json"):
         path.unlink()
     assert results.read(folder) == first  # the table alone has all of it
-    keep.gather(folder, {"other": tally.record() | {"target": "other", "failures": {"7": "a | b"}}})
+    other = tally.record() | {"target": "other", "failures": {"7": "a | b"}, "versions": "v 2, elsewhere"}
+    keep.gather(folder, first.values(), {"other": other})
     assert list(keep.records(folder)) == ["made up", "other"]
 
-    text = tables.page(results.read(folder).values(), keep.records(folder), keep.machine(folder))
+    text = tables.page(results.read(folder).values(), keep.records(folder))
     assert "| made up | 1,200 | 0 | 0 | 1,200 | 0 |" in text
     assert "| **all** | 2,400 | 0 | 0 | 2,400 | 1 |" in text
     assert "| predictions must be probabilities in [#, #] | 2,400 |" in text
     assert "| `other:7` | a \\| b |" in text
     assert "| as published, Adam 0.001, batches of 128 | 1 of 2 | 0.922 | 0.900 | 0.945 | 1.0 |" in text
-    places = [text.index(told) for told in ("as published", "cross entropy at 0.5", "), 150 steps", "), default steps")]
+    lines = ("| as published", "| cross entropy at 0.5", "| ScoreClassifier(score) |", "| gone_by_now |")
+    places = [text.index(told) for told in lines]
     assert places == sorted(places)
-    assert provenance.machine() in text
+    # with what and where each was made, wherever the table was gathered
+    assert f"- 1 of 2 targets of random inputs, {other['date']}: {keep.versions()}\n" in text
+    assert f"- 1 of 2 targets of random inputs, {other['date']}: v 2, elsewhere\n" in text
+    assert "- 8 of 8 fits, 2026-01-02: v 1\n" in text
 
 
 def test_a_page_of_nothing():
-    assert "no results yet" in tables.page([], {}, "")
+    assert "no results yet" in tables.page([], {})
 
 
 def test_the_page_is_that_of_the_table():
-    found = tables.page(results.read(keep.FOLDER).values(), keep.records(keep.FOLDER), keep.machine(keep.FOLDER))
+    found = tables.page(results.read(keep.FOLDER).values(), keep.records(keep.FOLDER))
     assert found == tables.PAGE.read_text()

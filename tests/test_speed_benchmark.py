@@ -16,7 +16,20 @@ import torch
 from scipy.stats import linregress
 
 import scorewise as sw
-from benchmarks import bandwidth, checks, exponents, figure, imports, loss_peers, page, speed, timing, weights
+from benchmarks import (
+    bandwidth,
+    checks,
+    exponents,
+    figure,
+    imports,
+    loss_peers,
+    page,
+    peers,
+    provenance,
+    speed,
+    timing,
+    weights,
+)
 from benchmarks.timing import Times
 
 ROOT = Path(__file__).parent.parent
@@ -240,6 +253,29 @@ def test_memory_of_a_loss_is_measured_in_a_process_of_its_own():
     assert 8 * n <= timing.peak_memory("lambda z, y: ((z - y) ** 2).sum()", n) <= 24 * n
 
 
+def test_fits_take_turns_and_all_are_counted(monkeypatch):
+    rows = peers.fits(120, 4, 3, steps=2)
+    assert {row["what"] for row in rows} >= {"ScoreClassifier", "MLPClassifier"}
+    assert {(row["runs"], row["columns"]) for row in rows} == {(3, 4)}
+    assert all(row["low"] <= row["microseconds"] <= row["high"] for row in rows)
+    assert rows[0]["ratio"] == 1
+    monkeypatch.setattr(peers, "fits", lambda n, columns, times: [(n, times)])
+    assert all(times >= 3 for _, times in speed.PARTS["fits"].measure("cpu", False)["fits"])
+
+
+def test_a_commit_that_git_does_not_tell_can_be_told(monkeypatch):
+    assert re.fullmatch(r"[0-9a-f]+\+?|unknown commit", provenance._commit())
+
+    def nothing(*_, **__):
+        raise OSError("no git")
+
+    monkeypatch.setattr(provenance.subprocess, "run", nothing)
+    monkeypatch.delenv("SCOREWISE_COMMIT", raising=False)
+    assert provenance._commit() == "unknown commit"
+    monkeypatch.setenv("SCOREWISE_COMMIT", "abc123")
+    assert provenance._commit() == "abc123"
+
+
 # ----------------------------------------------------------------------------------------------------- checks
 
 
@@ -356,11 +392,13 @@ def test_results_are_kept_with_machine_versions_and_date(folder, monkeypatch):
     speed.main(["--write"])
     kept = json.loads((folder / "results" / "speed-cpu.json").read_text())
     assert kept["memory"] == [{"n": 4, "what": "tss", "bytes_per_sample": 8.0}]
-    assert kept["versions"]["torch"] == torch.__version__ == kept["torch"]
-    assert set(kept["versions"]) >= {"scorewise", "monai", "libauc", "torchmetrics", "scikit-learn"}
-    assert re.fullmatch(r"\d{4}-\d\d-\d\d", kept["measured"]["memory"])
+    assert kept["torch"] == torch.__version__
+    made = kept["measured"]["memory"]
+    assert re.fullmatch(r"\d{4}-\d\d-\d\d", made["date"])
+    assert re.search(rf"scorewise {re.escape(sw.__version__)} \((unknown commit|[0-9a-f]+\+?)\), torch ", made["with"])
+    assert "scikit-learn" in made["with"]
     told = (folder / "README.md").read_text()
-    assert kept["machine"] in told
+    assert f"Measured on {kept['machine']}:\n\n- memory: {made['date']}, with {made['with']}\n" in told
     assert "Not there, and so not measured: MONAI (not there)." in told
     assert "| tss | 4 | 8.0 |" in told
 
@@ -372,16 +410,34 @@ def test_one_part_alone_keeps_the_others_unless_they_are_from_elsewhere(folder, 
     assert "there is no speed-cpu.json to add to" in capsys.readouterr().err
     path = folder / "results" / "speed-cpu.json"
     path.parent.mkdir()
-    old = speed.about("cpu") | {"imports": [], "measured": {"imports": "2020-01-01"}}
+    before = {"date": "2020-01-01", "with": "scorewise 0.0 (abcdef)"}
+    old = speed.about("cpu") | {"imports": [], "measured": {"imports": before}}
     path.write_text(json.dumps(old | {"imports": [{"what": "x", "microseconds": 1.0, "runs": 1, "ratio": 1}]}))
     speed.main(["--write", "--only", "memory"])
     kept = json.loads(path.read_text())
     assert kept["imports"][0]["what"] == "x"
-    assert set(kept["measured"]) == {"imports", "memory"}
+    # what was kept is not said to be of today's code
+    assert kept["measured"] == {"imports": before, "memory": kept["measured"]["memory"]}
+    told = (folder / "README.md").read_text()
+    assert "- imports: 2020-01-01, with scorewise 0.0 (abcdef)\n" in told
+    assert f"- memory: {kept['measured']['memory']['date']}, with python " in told
     path.write_text(json.dumps(old | {"torch": "1.0"}))
     with pytest.raises(SystemExit):
         speed.main(["--write", "--only", "memory"])
     assert f"measured with torch = 1.0, this is {torch.__version__}; measure all" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("machine", ["another, 96 cores, Linux", None])
+def test_parts_of_two_machines_are_not_mixed(machine, folder, monkeypatch, capsys):
+    quickly(monkeypatch)
+    path = folder / "results" / "speed-cpu.json"
+    path.parent.mkdir()
+    old = speed.about("cpu") | {"machine": machine, "measured": {}}
+    path.write_text(json.dumps({name: value for name, value in old.items() if value is not None}))
+    with pytest.raises(SystemExit):
+        speed.main(["--write", "--only", "memory"])
+    told = f"measured with machine = {machine or 'unknown'}, this is {provenance.machine()}; measure all"
+    assert told in capsys.readouterr().err
 
 
 def test_parts_that_know_no_device_are_refused_there(monkeypatch, capsys):
@@ -409,7 +465,11 @@ def made_up():
     peers[-1] = {"n": 1 << 16, "what": "AUCM, LibAUC", "left_out": "a step took 0.5 s at n = 32,768"}
     moved = {"n": 64, "what": "tss", "microseconds": 5.0, "low": 4.0, "high": 6.0, "runs": 9}
     return speed.about("cpu") | {
-        "measured": {"peers": "2026-01-02", "bandwidth": "2026-01-05"},
+        "measured": {
+            "peers": {"date": "2026-01-02", "with": "scorewise 1 (abc)"},
+            "scores": {"date": "2026-01-05", "with": "scorewise 1 (abc)"},
+            "bandwidth": "2026-01-06",  # as it was kept once
+        },
         "absent": {"peers": {"Dice, MONAI": "No module named 'monai'"}},
         "peers": peers,
         "exponents": exponents.fitted({"peers": peers}),
@@ -419,7 +479,8 @@ def made_up():
 
 def test_the_page_tells_spread_absence_and_growth():
     told = page.text([made_up()])
-    assert "Measured on 2026-01-02 to 2026-01-05" in told
+    assert "- peers, scores: 2026-01-02 to 2026-01-05, with scorewise 1 (abc)\n" in told
+    assert "- bandwidth: 2026-01-06, with an unknown commit\n" in told
     assert "Dice, MONAI (No module named 'monai')" in told
     assert "| | n = 1,024 | n = 8,192 | n = 65,536 |" in told
     assert "| binary cross entropy | 105 µs (95–126) |" in told

@@ -709,8 +709,9 @@ def test_interrupted_between_what_predicts_and_what_is_told_of_it(monkeypatch, b
         plain(self, runner, loss)
 
     monkeypatch.setattr(training.Trainer, "_evaluate", watched)
+    fraction = {} if ensemble is None else {"ensemble_fraction": 0.0}
     with pytest.warns(UserWarning, match="fit was interrupted"):
-        model = quick(ensemble=ensemble, ensemble_fraction=0.0).fit(X, Y, validation=KEPT)
+        model = quick(ensemble=ensemble, **fraction).fit(X, Y, validation=KEPT)
     assert len(model.history_) == max(1, at - 1)
     assert len(model.networks_) == (1 if ensemble is None else max(1, at - 1))
     assert model.score(X[KEPT], Y[KEPT]) == pytest.approx(model.best_score_, rel=1e-12)

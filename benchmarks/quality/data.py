@@ -92,7 +92,7 @@ def chosen_on() -> list[str]:
 
 
 def confirmed_on() -> list[str]:
-    """The other half, which had no part in any choice."""
+    """The other half, which chose no value."""
     return [name for name, entry in _SETS.items() if not entry.seen]
 
 

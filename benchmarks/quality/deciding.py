@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -14,6 +15,9 @@ import scorewise as sw
 from benchmarks.quality.goals import Goal
 from benchmarks.quality.networks import Moment
 from benchmarks.quality.rows import Rows
+from scorewise.estimator.predictor import greedy, standing
+from scorewise.estimator.problems import Labels
+from scorewise.estimator.samples import Samples
 
 Threshold = Any
 """A number, or of labels an array with one for each."""
@@ -98,7 +102,7 @@ _TURNS = 30
 
 
 def chosen(
-    moments: Sequence[Moment], choose: Choice, validation: Rows, goals: Sequence[Goal], before: float
+    moments: Sequence[Moment], validation: Rows, goals: Sequence[Goal], before: float, *, choose: Choice = best
 ) -> list[Decider]:
     """For each score the moment that does best on the validation rows, with its threshold there.
 
@@ -111,6 +115,37 @@ def chosen(
         k = max(range(len(found)), key=lambda k: (round(found[k][1], 12), -doubts[k]))
         deciders.append(Tuned(moments[k].probability, found[k][0], before))
     return deciders
+
+
+def together(moments: Sequence[Moment], validation: Rows, goals: Sequence[Goal], before: float) -> list[Decider]:
+    """For each score what ScoreClassifier would make of these moments: some of them, and a threshold in between."""
+    deciders: list[Decider] = []
+    several = validation.y.ndim == 2
+    said = {k: torch.from_numpy(moment.validation).double() for k, moment in enumerate(moments)}
+    context = {name: torch.from_numpy(values) for name, values in validation.context.items()}
+    rows = Samples((), torch.from_numpy(validation.y).double(), context)
+    for goal in goals:
+        outputs = validation.y.shape[1] if several else 1
+        labels = Labels(outputs, several, goal.score, goal.weight, "macro", at_least=None)
+        place = partial(standing, labels, kept=rows)
+        counts = greedy(said, max(said, key=lambda k: place(said[k])), place)
+        mean = torch.stack([said[k] * count for k, count in counts.items()]).sum(0) / counts.total()
+        highest = labels.choose(mean, rows.targets, rows.context)
+        threshold = labels.tuned(highest, mean, rows.targets, rows.context, "between").numpy()
+        probability = _Mean([(moments[k], count) for k, count in counts.items()])
+        deciders.append(Tuned(probability, threshold if several else threshold.item(), before))
+    return deciders
+
+
+@dataclass(frozen=True, eq=False)
+class _Mean:
+    """What several moments say, each so many times."""
+
+    parts: Sequence[tuple[Moment, int]]
+
+    def __call__(self, X: pd.DataFrame) -> np.ndarray:
+        total = sum(count * moment.probability(X) for moment, count in self.parts)
+        return np.asarray(total / sum(count for _, count in self.parts))
 
 
 def _log_loss(probabilities: np.ndarray, y: np.ndarray) -> float:

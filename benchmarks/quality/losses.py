@@ -7,7 +7,7 @@ from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits
 
 GAMMA = 2.0
-"""Of the focal loss, as its authors recommend."""
+"""Of the focal loss, as its authors recommend; their weight of a class is left to the threshold."""
 
 
 def focal(logits: Tensor, targets: Tensor) -> Tensor:
@@ -22,7 +22,7 @@ def focal(logits: Tensor, targets: Tensor) -> Tensor:
 def dice(logits: Tensor, targets: Tensor) -> Tensor:
     """One minus F1, with probabilities for decisions: soft Dice. One is added to keep an empty batch from 0/0.
 
-    F. Milletari, N. Navab, S.-A. Ahmadi: V-Net. 3DV 2016.
+    F. Milletari, N. Navab, S.-A. Ahmadi: V-Net. 3DV 2016; there with squares below the line.
     """
     p = logits.sigmoid()
     return (1 - (2 * (p * targets).sum(0) + 1) / (p.sum(0) + targets.sum(0) + 1)).mean()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -21,7 +21,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 import scorewise as sw
 from benchmarks.quality import losses
-from benchmarks.quality.deciding import Choice, Decider, Threshold, Tuned, best, chosen, cost_search, half
+from benchmarks.quality.deciding import Decider, Threshold, Tuned, best, chosen, cost_search, half, together
 from benchmarks.quality.goals import Goal
 from benchmarks.quality.networks import Loss, moments
 from benchmarks.quality.rows import Rows
@@ -57,20 +57,22 @@ class Method:
 
 # ------------------------------------------------------------------------------------------------ scikit-learn
 
+Make = Callable[[Rows, Rows, int], Any]
+"""From rows to fit on and validation rows, of one label, and a seed: a classifier that is fitted."""
 Tune = Callable[[Any, Rows, Goal], float]
 """From a classifier that is fitted, and validation rows of one label: a threshold."""
 
 
 def _classifier(
-    train: Rows, validation: Rows, goals: Sequence[Goal], seed: int, *, make: Callable[[int], Any], tune: Tune
+    train: Rows, validation: Rows, goals: Sequence[Goal], seed: int, *, make: Make, tune: Tune
 ) -> list[Decider]:
     """A scikit-learn classifier, one for each label, and for each score its thresholds."""
-    models = [make(seed).fit(train.X, y) for y in _columns(train.y)]
+    columns = [Rows(validation.X, y, validation.groups, validation.times) for y in _columns(validation.y)]
+    models = [make(Rows(train.X, y), rows, seed) for y, rows in zip(_columns(train.y), columns, strict=True)]
 
     def probability(X: pd.DataFrame) -> np.ndarray:
         return np.stack([model.predict_proba(X)[:, 1] for model in models], axis=1).reshape(len(X), *train.y.shape[1:])
 
-    columns = [Rows(validation.X, y, validation.groups, validation.times) for y in _columns(validation.y)]
     deciders: list[Decider] = []
     for goal in goals:
         thresholds = [tune(model, rows, goal) for model, rows in zip(models, columns, strict=True)]
@@ -93,19 +95,24 @@ def _by_scikit_learn(model: Any, validation: Rows, goal: Goal) -> float:
         return goal.value(goal.matrix(decisions, y, **validation.context), len(y))
 
     search = TunedThresholdClassifierCV(FrozenEstimator(model), scoring=make_scorer(score), cv="prefit", refit=False)
-    return float(search.fit(validation.X, validation.y).best_threshold_)
+    # it decides by "at least", and everything here by "greater"
+    return float(np.nextafter(search.fit(validation.X, validation.y).best_threshold_, -np.inf))
 
 
-def _trees(seed: int) -> HistGradientBoostingClassifier:
-    return HistGradientBoostingClassifier(random_state=seed)
+def _trees(
+    train: Rows, validation: Rows, seed: int, balance: Literal["balanced"] | None = None
+) -> HistGradientBoostingClassifier:
+    """As many trees as the validation rows ask for, a hundred at most."""
+    trees = HistGradientBoostingClassifier(class_weight=balance, early_stopping=True, random_state=seed)
+    return trees.fit(train.X, train.y, X_val=validation.X, y_val=validation.y)
 
 
-def _balanced_trees(seed: int) -> HistGradientBoostingClassifier:
-    return HistGradientBoostingClassifier(class_weight="balanced", random_state=seed)
+_balanced_trees = partial(_trees, balance="balanced")
 
 
-def _logistic(seed: int) -> Pipeline:
-    return make_pipeline(_numbers(), LogisticRegression(class_weight="balanced", max_iter=1000, random_state=seed))
+def _logistic(train: Rows, _: Rows, seed: int) -> Pipeline:
+    linear = LogisticRegression(class_weight="balanced", max_iter=1000, random_state=seed)
+    return make_pipeline(_numbers(), linear).fit(train.X, train.y)
 
 
 def _numbers() -> Pipeline:
@@ -128,29 +135,29 @@ def _numbers() -> Pipeline:
 _COSTS = {"fp_cost": 1.0, "fn_cost": 5.0}  # as of the goal
 
 
-def _cost_logistic(seed: int) -> Pipeline:  # noqa: ARG001  # there is nothing random in it
+def _cost_logistic(train: Rows, *_: Any) -> Pipeline:  # there is nothing random in it
     from empulse.models import CSLogitClassifier  # for this and the next alone it must be installed
 
-    return make_pipeline(_numbers(), CSLogitClassifier(**_COSTS))
+    return make_pipeline(_numbers(), CSLogitClassifier(**_COSTS)).fit(train.X, train.y)
 
 
-def _cost_trees(seed: int) -> Pipeline:
+def _cost_trees(train: Rows, _: Rows, seed: int) -> Pipeline:
     from empulse.models import CSBoostClassifier  # as above
     from lightgbm import LGBMClassifier  # as above
 
     trees = LGBMClassifier(random_state=seed, n_jobs=1, verbose=-1)
-    return make_pipeline(_numbers(), CSBoostClassifier(trees, **_COSTS))
+    return make_pipeline(_numbers(), CSBoostClassifier(trees, **_COSTS)).fit(train.X, train.y)
 
 
 # ---------------------------------------------------------------------------------------------------- networks
 
 
 def _network(
-    train: Rows, validation: Rows, goals: Sequence[Goal], seed: int, *, choose: Choice = best, **trained: Any
+    train: Rows, validation: Rows, goals: Sequence[Goal], seed: int, *, decide: Any = chosen, **trained: Any
 ) -> list[Decider]:
-    """A network of one training, which serves all scores; for each score its best moment."""
+    """A network of one training, which serves all scores; for each score its best moment, or moments."""
     found, seconds = moments(train, validation, seed, **trained)
-    return chosen(found, choose, validation, goals, seconds)
+    return list(decide(found, validation, goals, seconds))
 
 
 def _network_for(
@@ -161,12 +168,15 @@ def _network_for(
     for goal in goals:
         aim = {"score": goal.score, "weight": goal.weight if weighted else None}
         found, seconds = moments(train, validation, seed, name=f"{goal.name} {params}", share=1.0, **aim, **params)
-        deciders += chosen(found, half, validation, [goal], seconds)
+        deciders += _at_half(found, validation, [goal], seconds)
     return deciders
 
 
-def _by(loss: Loss) -> Fit:
-    return partial(_network, name=loss.__name__, loss=loss)
+_at_half = partial(chosen, choose=half)
+
+
+def _by(loss: Loss, decide: Any = chosen) -> Fit:
+    return partial(_network, name=loss.__name__, loss=loss, decide=decide)
 
 
 # -------------------------------------------------------------------------------------------------- scorewise
@@ -215,11 +225,13 @@ METHODS = {
     method.name: method
     for method in (
         variant("scorewise"),
-        Method("bce_at_half", partial(_network, name=_ENTROPY, choose=half)),
+        Method("bce_at_half", partial(_network, name=_ENTROPY, decide=_at_half)),
         Method("bce_tuned", partial(_network, name=_ENTROPY)),
-        Method("plug_in", partial(_network, name=_ENTROPY, choose=cost_search)),
+        Method("bce_ensemble", partial(_network, name=_ENTROPY, decide=together)),
+        Method("plug_in", partial(_network, name=_ENTROPY, decide=partial(chosen, choose=cost_search))),
         Method("wbce_tuned", partial(_network, name="balanced", balance=1.0)),
         Method("focal_tuned", _by(losses.focal)),
+        Method("focal_ensemble", _by(losses.focal, together)),
         Method("dice_tuned", _by(losses.dice)),
         Method("aucm_tuned", _by(losses.aucm)),
         Method("anyloss", partial(_network_for, prior=_STEEP, weighted=False), shared=False),
@@ -233,7 +245,7 @@ METHODS = {
     )
 }
 MAIN = tuple(METHODS)
-"""What a run fits unless it is told otherwise; the rest are ingredients of scorewise, one at a time."""
+"""What is compared on all sets; the rest are ingredients of scorewise, one at a time."""
 
 _INGREDIENTS: dict[str, dict[str, Any]] = {
     "best_moment": {"ensemble": None},
@@ -254,4 +266,5 @@ _INGREDIENTS: dict[str, dict[str, Any]] = {
     "exact": {"exact": True},
     "average_of_weights": {"weight_average": 0.99},
 }
+INGREDIENTS = tuple(_INGREDIENTS)
 METHODS |= {name: variant(name, **params) for name, params in _INGREDIENTS.items()}

@@ -120,6 +120,7 @@ def _trained(train: Rows, validation: Rows, seed: int, loss: Loss | None, params
         steps=round(usual.runs * usual.steps),
         evaluations=round(usual.runs * usual.evaluations),
         ensemble="mean",  # so that all are kept
+        tune="best",
         random_state=seed,
         progress=False,
     )

@@ -8,11 +8,12 @@ folder is the newer.
 from __future__ import annotations
 
 import json
-import os
 import statistics
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+
+from scorewise._files import write
 
 FOLDER = Path(__file__).parent.parent / "results" / "quality"
 
@@ -86,14 +87,4 @@ def prepare(folder: Path) -> None:
 
 
 def _write(path: Path, text: str) -> None:
-    """Through a file beside it, renamed when it is complete: a reader sees the old or the new."""
-    beside = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        with beside.open("w") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        beside.replace(path)
-    except BaseException:
-        beside.unlink(missing_ok=True)
-        raise
+    write(path, lambda file: file.write(text.encode()))

@@ -3,6 +3,8 @@
     python -m benchmarks.quality [--sets NAME ...] [--scores NAME ...] [--methods NAME ...] [--seeds N] [--workers N]
     python -m benchmarks.quality --quick
 
+Unless methods are named, the comparison comes first, and then the ingredients of scorewise on half of the sets.
+
 A result that is known already is not made again, so that a run which was stopped goes on where it was. A fit that
 breaks is kept with its error, does not stop the run, and is tried again by the next one. --quick does a small part in a
 minute, keeps nothing, and ends with 1 if a score is worse than it was by more than chance makes.
@@ -30,7 +32,7 @@ from benchmarks.quality import data, goals, quick, results, tables
 from benchmarks.quality.data import Task
 from benchmarks.quality.deciding import Decider
 from benchmarks.quality.goals import Goal
-from benchmarks.quality.methods import MAIN, METHODS, Method
+from benchmarks.quality.methods import INGREDIENTS, MAIN, METHODS, Method
 from benchmarks.quality.rows import Rows
 
 PACKAGES = ("torch", "scikit-learn", "numpy", "pandas", "libauc", "empulse", "lightgbm")
@@ -39,6 +41,9 @@ GUESS = 10.0
 """Seconds of a fit that nothing is known about."""
 AROUND = 0.5
 """Seconds to decide and judge."""
+PARTLY = ("tss", "wtss")
+"""Scores for which ingredients are tried, on the sets on which defaults were chosen."""
+PARTLY_SEEDS = 2
 
 
 @dataclass(frozen=True)
@@ -101,15 +106,16 @@ def run(
     print(f"{len(todo)} fits, {results_of} results, {span(total / workers)} or so", flush=True)
     together = [list(some) for _, some in itertools.groupby(todo, key=lambda job: (job.set, job.seed))]
     started, passed = time.perf_counter(), 0.0
-    each = (delayed(_work)(some, tasks, folder) for some in together)
-    for k, done in enumerate(Parallel(n_jobs=workers, return_as="generator_unordered")(each)):
-        passed += sum(guesses[job] for job in todo if (job.set, job.seed) == done)
+    each = (delayed(_work)(k, some, tasks, folder) for k, some in enumerate(together))
+    for count, k in enumerate(Parallel(n_jobs=workers, return_as="generator_unordered")(each), 1):
+        done = together[k][0]
+        passed += sum(guesses[job] for job in together[k])
         left = (time.perf_counter() - started) * (total - passed) / passed
-        print(f"[{k + 1}/{len(together)}] {done[0]}, seed {done[1]}, is done; {span(left)} left", flush=True)
+        print(f"[{count}/{len(together)}] {done.set}, seed {done.seed}, is done; {span(left)} left", flush=True)
 
 
-def _work(todo: Sequence[Job], tasks: Mapping[str, Task], folder: Path) -> tuple[str, int]:
-    """Do the fits of one set and seed."""
+def _work(number: int, todo: Sequence[Job], tasks: Mapping[str, Task], folder: Path) -> int:
+    """Do the fits of one set and seed, and return the number of these."""
     torch.set_num_threads(1)  # batches are small: a second thread would wait more than work
     task = tasks[todo[0].set]
     split = data.split(task, todo[0].seed)
@@ -120,7 +126,7 @@ def _work(todo: Sequence[Job], tasks: Mapping[str, Task], folder: Path) -> tuple
             results.put(folder, row)
         told = rows[0]["error"] or ", ".join(f"{row['score']} {row['test']:.3f}" for row in rows)
         print(f"  {job.set} seed {job.seed} {job.method.name} {rows[0]['seconds']} s: {told}", flush=True)
-    return todo[0].set, todo[0].seed
+    return number
 
 
 def outcomes(parts: Sequence[Rows], job: Job) -> list[results.Row]:
@@ -177,7 +183,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sets", nargs="+", choices=data.names(), default=data.names(), metavar="NAME")
     parser.add_argument("--scores", nargs="+", choices=goals.names(), default=goals.names(), metavar="NAME")
-    parser.add_argument("--methods", nargs="+", choices=list(METHODS), default=MAIN, metavar="NAME")
+    parser.add_argument("--methods", nargs="+", choices=list(METHODS), metavar="NAME")
     parser.add_argument("--seeds", type=int, default=5, help="seeds 0, 1, … (default: %(default)s)")
     parser.add_argument("--workers", type=int, default=os.cpu_count(), help="processes (default: %(default)s)")
     parser.add_argument("--out", type=Path, default=results.FOLDER, help="where results are kept")
@@ -197,8 +203,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     wanted = {
         name: [goal for goal in goals.of(data.kind(name)) if goal.name in options.scores] for name in options.sets
     }
-    chosen = [METHODS[name] for name in options.methods]
-    todo = jobs(wanted, chosen, options.seeds, {} if options.again else known)
+    made = {} if options.again else known
+    todo = jobs(wanted, [METHODS[name] for name in options.methods or MAIN], options.seeds, made)
+    if options.methods is None:
+        some = {name: [goal for goal in wanted[name] if goal.name in PARTLY] for name in wanted}
+        halved = {name: some[name] for name in data.chosen_on() if name in some}
+        todo += jobs(halved, [METHODS[name] for name in INGREDIENTS], min(options.seeds, PARTLY_SEEDS), made)
     run(todo, Tasks(), options.out, results.durations(known), options.workers)
     results.gather(options.out)
     print(tables.page(results.read(options.out).values(), options.reference))

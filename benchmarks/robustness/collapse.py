@@ -34,8 +34,6 @@ SET = "make_classification"
 SCORES = ("accuracy", "balanced_accuracy")
 N = 10_000
 EPOCHS = 20
-STEPS = 150
-"""Steps of a ScoreClassifier, fewer than its default for so many rows, unless another number is asked for."""
 
 Matrix = Sequence[float]
 """TN, FP, FN, TP."""
@@ -212,7 +210,7 @@ class Recipe(Way):
         self.steps, self.cosine = steps, cosine
         self.name = f"scorewise{'_cosine' * cosine}_{'default' if steps is None else steps}"
         prior = ", prior=RaisedCosine(0.5, 0.1)" if cosine else ""
-        self.words = f"ScoreClassifier(score{prior}), {'default' if steps is None else steps} steps"
+        self.words = f"ScoreClassifier(score{prior}){'' if steps is None else f', {steps} steps'}"
 
     def fit(self, train: Rows, validation: Rows, score: str, seed: int) -> tuple[Decide, float]:
         """See `Way.fit`."""
@@ -227,11 +225,11 @@ OPTIMISERS = ((1e-3, 128), (1e-3, 512), (1e-2, 128), (1e-2, 512), (1e-3, 32))
 """Learning rate and batch size, the common ones first."""
 
 
-def ways(steps: int | None = STEPS) -> list[Way]:
+def ways(steps: int | None = None) -> list[Way]:
     """All ways.
 
     Args:
-        steps: Of a ScoreClassifier; None for its default.
+        steps: Of a ScoreClassifier; None for its default, which is what users get.
     """
     return [
         *(Published(rate, batch) for rate, batch in OPTIMISERS),

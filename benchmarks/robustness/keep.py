@@ -1,13 +1,14 @@
 """Results on disk: fits as `benchmarks.quality.results` keeps them, and counts of inputs in the same table.
 
-The table, results/robustness.json, has two more fields than that of quality: ``fuzz``, a record for each target, and
-``machine``. A record is replaced when its target has been run again; a fit is kept in a small file of its own at once.
+The table, results/robustness.json, has one more field than that of quality: ``fuzz``, a record for each target. A
+record is replaced when its target has been run again; a fit is kept in a small file of its own at once. Both tell with
+what and where they were made.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -23,29 +24,25 @@ Record = dict[str, Any]
 
 def records(folder: Path) -> dict[str, Record]:
     """The records of a table, by target."""
-    return {str(record["target"]): record for record in _field(folder, "fuzz", [])}
+    path = results.table(folder)
+    kept = json.loads(path.read_text()).get("fuzz", []) if path.exists() else []
+    return {str(record["target"]): record for record in kept}
 
 
-def machine(folder: Path) -> str:
-    """The machine of the last run, in words."""
-    return str(_field(folder, "machine", ""))
-
-
-def gather(folder: Path, new: Mapping[str, Record]) -> None:
-    """Write the table of all fits and all records, a line for each.
+def gather(folder: Path, rows: Collection[results.Row], new: Mapping[str, Record]) -> None:
+    """Write the table of fits and records, a line for each.
 
     Args:
         folder: Where fits are kept.
+        rows: The fits.
         new: Records by target, to replace those that there are.
     """
-    rows = list(results.read(folder).values())
     known = sorted({str(row["versions"]) for row in rows})
     fits = ([known.index(str(row[c])) if c == "versions" else row[c] for c in results.COLUMNS] for row in rows)
     counts = records(folder) | dict(new)
     parts = {
         "columns": json.dumps(results.COLUMNS),
         "versions": _lines(known),
-        "machine": json.dumps(f"{provenance.machine()}, one core used"),
         "fuzz": _lines(counts.values()),
         "rows": _lines(fits),
     }
@@ -54,14 +51,15 @@ def gather(folder: Path, new: Mapping[str, Record]) -> None:
 
 
 def versions() -> str:
-    """What runs: Python, the package with its commit, and the libraries beneath it."""
-    return provenance.versions("torch", "scikit-learn", "numpy", "polars", "torchmetrics")
+    """What runs: Python, the package with its commit, the libraries beneath it; and where."""
+    packages = provenance.versions("torch", "scikit-learn", "numpy", "polars", "torchmetrics")
+    return f"{packages}, one core of {provenance.machine()}"
+
+
+def current(one: results.Row | Record) -> bool:
+    """Whether a fit or a record was made with what runs now, and here."""
+    return bool(one["versions"] == versions())
 
 
 def _lines(values: Iterable[object]) -> str:
     return "[\n" + ",\n".join(json.dumps(one, ensure_ascii=False) for one in values) + "\n]"
-
-
-def _field(folder: Path, name: str, default: object) -> Any:
-    path = results.table(folder)
-    return json.loads(path.read_text()).get(name, default) if path.exists() else default

@@ -1,11 +1,11 @@
 """Try random inputs and the case that is known to collapse, and keep what came of it.
 
-    python -m benchmarks.robustness [--quick] [--only fuzz|collapse] [--inputs N] [--seeds N] [--steps N] [--out FOLDER]
+    python -m benchmarks.robustness [--quick] [--only fuzz|collapse] [--inputs N] [--seeds N] [--out FOLDER]
     python -m benchmarks.robustness --replay TARGET:NUMBER[-NUMBER]
 
-A run which was stopped goes on where it was: fits that are known are not made again, nor are counts of as many inputs
-with the same versions; --again makes all anew. The quick form keeps nothing. The exit code is 1 if any input failed, or
-if a classifier of ours collapsed.
+A run which was stopped goes on where it was: fits and counts of as many inputs that were made with the same code and
+libraries on this machine are not made again; --again makes all anew. The quick form keeps nothing, and its classifiers
+take fewer rows and steps. The exit code is 1 if any input failed, or if a classifier of ours collapsed.
 """
 
 from __future__ import annotations
@@ -56,14 +56,14 @@ def fuzzed(inputs: int, known: dict[str, keep.Record], done: Callable[[keep.Reco
 
     Args:
         inputs: How many in all.
-        known: Records that need not be made again, if they are of as many inputs and of the same versions.
+        known: Records that need not be made again, if they are of as many inputs and `keep.current`.
         done: Is given each new record.
     """
     sound = True
     for name, target in targets().items():
         count = round(inputs * SHARES[name])
         record = known.get(name)
-        if record is None or record["inputs"] != count or record["versions"] != keep.versions():
+        if record is None or record["inputs"] != count or not keep.current(record):
             tally = fuzz.run(name, target, range(count), partial(_tell, name))
             record = tally.record()
             done(record)
@@ -118,7 +118,7 @@ def collapses(
     Args:
         ways: The ways.
         seeds: How many.
-        known: Results that need not be made again.
+        known: Results that need not be made again, if they are `keep.current`.
         done: Is given each new result.
         n: Rows of the data.
     """
@@ -129,7 +129,7 @@ def collapses(
             found = []
             for seed in range(seeds):
                 row = known.get((collapse.SET, score, way.name, seed))
-                if row is None:
+                if row is None or not keep.current(row):
                     row = collapse.outcome(way, score, seed, n)
                     done(row)
                 found.append(row)
@@ -153,9 +153,6 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--only", choices=("fuzz", "collapse"), help="one of the two parts")
     parser.add_argument("--inputs", type=int, help=f"random inputs of all targets (default: {INPUTS:,})")
     parser.add_argument("--seeds", type=int, help=f"seeds 0, 1, … of each fit (default: {SEEDS})")
-    parser.add_argument(
-        "--steps", type=int, help=f"of a ScoreClassifier; 0 for its own default (default: {collapse.STEPS})"
-    )
     parser.add_argument("--out", type=Path, default=keep.FOLDER, help="where results are kept")
     parser.add_argument("--again", action="store_true", help="make known results anew")
     parser.add_argument("--replay", metavar="TARGET:NUMBER", help="try one random input again, or a span of them")
@@ -178,7 +175,7 @@ def _quick(options: argparse.Namespace) -> bool:
     if options.only != "collapse":
         sound = fuzzed(options.inputs or QUICK_INPUTS, {}, _forget)
     if options.only != "fuzz":
-        ways = [way for way in collapse.ways(_steps(options, QUICK_STEPS)) if way.ours]
+        ways = [way for way in collapse.ways(QUICK_STEPS) if way.ours]
         sound &= collapses(ways, options.seeds or QUICK_SEEDS, {}, _forget, QUICK_ROWS)
     return sound
 
@@ -189,18 +186,15 @@ def _full(options: argparse.Namespace) -> bool:
     sound = True
     if options.only != "collapse":
         known = {} if options.again else keep.records(folder)
+        rows = results.read(folder).values()
         sound = fuzzed(
-            options.inputs or INPUTS, known, lambda record: keep.gather(folder, {str(record["target"]): record})
+            options.inputs or INPUTS, known, lambda record: keep.gather(folder, rows, {str(record["target"]): record})
         )
     if options.only != "fuzz":
-        rows = {} if options.again else results.read(folder)
-        ways = collapse.ways(_steps(options, collapse.STEPS))
-        sound &= collapses(ways, options.seeds or SEEDS, rows, lambda row: results.put(folder, row))
-        keep.gather(folder, {})
+        fits = {} if options.again else results.read(folder)
+        sound &= collapses(collapse.ways(), options.seeds or SEEDS, fits, lambda row: results.put(folder, row))
+        # what this run neither made nor took as it was is not part of its table
+        keep.gather(folder, [row for row in results.read(folder).values() if keep.current(row)], {})
     if folder == keep.FOLDER:
         tables.write()
     return sound
-
-
-def _steps(options: argparse.Namespace, otherwise: int) -> int | None:
-    return otherwise if options.steps is None else options.steps or None

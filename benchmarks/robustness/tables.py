@@ -38,24 +38,23 @@ the seed is that of data, split and network. *As published*: a network of two la
 same network, Adam 0.001 and batches of 128. A run has **collapsed** if on the held-out rows all of its decisions are of
 one class, or if its score is no better than that of the better constant decision.
 
-Scores of `ScoreClassifier` stand beside the others for orientation only: it has a network of its own, and chooses the
-epoch, the threshold, and how much of the score to train for (cross entropy alone among the choices) on the rows for
-that. Not to collapse is a property of this whole recipe, and says nothing of the loss alone.
+Scores of `ScoreClassifier` stand beside the others for orientation only: it has a network of its own. It trains for
+cross entropy in the first half of its steps, then for half of it and half of the score. What predicts is the mean of up
+to six moments of that, chosen greedily by the score on the rows to choose by (by log loss where scores are equal), at a
+threshold half-way, in log-odds, between the best one there and the one that calibrated probabilities ask for. Not to
+collapse is a property of this whole recipe, and says nothing of the loss alone.
 """
 
 
-def page(rows: Iterable[results.Row], records: Mapping[str, keep.Record], machine: str) -> str:
+def page(rows: Iterable[results.Row], records: Mapping[str, keep.Record]) -> str:
     """The whole page.
 
     Args:
         rows: Fits.
         records: Counts of random inputs, by target.
-        machine: Where it was run, in words.
     """
     rows = [row for row in rows if row["set"] == collapse.SET]
     parts = [INTRODUCTION]
-    if machine:
-        parts.append(f"\nMachine: {machine}.\n")
     if records:
         parts += [FUZZ.format(flaws=len(_flaws(records))), _counts(records), _refusals(records), _failures(records)]
     if rows:
@@ -66,8 +65,7 @@ def page(rows: Iterable[results.Row], records: Mapping[str, keep.Record], machin
 
 def write() -> None:
     """Write the page of the committed table."""
-    rows = results.read(keep.FOLDER).values()
-    PAGE.write_text(page(rows, keep.records(keep.FOLDER), keep.machine(keep.FOLDER)))
+    PAGE.write_text(page(results.read(keep.FOLDER).values(), keep.records(keep.FOLDER)))
 
 
 def _table(header: str, lines: Iterable[Iterable[object]], left: int = 1) -> str:
@@ -121,14 +119,18 @@ def _fits(rows: Iterable[results.Row], score: str) -> str:
             by_method.setdefault(str(row["method"]), []).append(row)
     if not by_method:
         return ""
+    words = {way.name: way.words for way in collapse.ways()}
     lines = []
-    for name in sorted(by_method, key=_place):
+    # in the order of the ways; those that there are no more come last, by their names
+    for name in [*(name for name in words if name in by_method), *sorted(by_method.keys() - words.keys())]:
         some = by_method[name]
         gone = sum(collapse.collapsed(score, row["matrix"]) for row in some)
         values = [float(row["test"]) for row in some]
         figures = [statistics.mean(values), min(values), max(values)]
         seconds = statistics.median(float(row["seconds"]) for row in some)
-        lines.append([_words(name), f"{gone} of {len(some)}", *(f"{value:.3f}" for value in figures), f"{seconds:.1f}"])
+        lines.append(
+            [words.get(name, name), f"{gone} of {len(some)}", *(f"{value:.3f}" for value in figures), f"{seconds:.1f}"]
+        )
     matrices = [row["matrix"] for some in by_method.values() for row in some]
     least = [collapse.trivial(score, matrix) for matrix in matrices]
     told = f"{min(least):.3f}" if min(least) == max(least) else f"{min(least):.3f} to {max(least):.3f}"
@@ -136,32 +138,13 @@ def _fits(rows: Iterable[results.Row], score: str) -> str:
     return f"\n**{score}**, held out; the better constant decision has {told}:\n" + _table(header, lines)
 
 
-def _steps_in(name: str) -> int | None:
-    """The steps that a way's name tells."""
-    told = name.rsplit("_", 1)[-1]
-    return int(told) if told.isdecimal() else None
-
-
-def _known(name: str) -> list[collapse.Way]:
-    return collapse.ways(_steps_in(name) if name.startswith("scorewise") else collapse.STEPS)
-
-
-def _words(name: str) -> str:
-    return next((way.words for way in _known(name) if way.name == name), name)
-
-
-def _place(name: str) -> tuple[int, int]:
-    """Where a way stands in a table; of ours, those with more steps later, and those with the default last."""
-    order = [way.name for way in _known(name)]
-    place = order.index(name) if name in order else len(order)
-    return place, (_steps_in(name) or 10**9) if name.startswith("scorewise") else 0
-
-
 def _made(rows: Iterable[results.Row], records: Mapping[str, keep.Record]) -> str:
-    made = [*rows, *records.values()]
-    if not made:
-        return "\nThere are no results yet.\n"
-    dates = sorted({str(one["date"]) for one in made})
-    told = dates[0] if len(dates) == 1 else f"{dates[0]} to {dates[-1]}"
-    versions = sorted({str(one["versions"]) for one in made})
-    return f"\nMade {told}, with {'; '.join(versions)}.\n"
+    """With what, where and when inputs and fits were made: a line for each that differs."""
+    lines = []
+    for what, made in (("targets of random inputs", [*records.values()]), ("fits", [*rows])):
+        for versions in sorted({str(one["versions"]) for one in made}):
+            dates = sorted({str(one["date"]) for one in made if one["versions"] == versions})
+            when = dates[0] if len(dates) == 1 else f"{dates[0]} to {dates[-1]}"
+            some = sum(one["versions"] == versions for one in made)
+            lines.append(f"- {some} of {len(made)} {what}, {when}: {versions}\n")
+    return "\nMade with:\n\n" + "".join(lines) if lines else "\nThere are no results yet.\n"

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from scorewise.weights import Weight
 
 STEPS = 200
-"""Of a run: the whole takes three and a half of them."""
+"""Of a training; there are three."""
 _YEARS = (2 * 365 * 24, 366 * 24)  # hours to train on, 2010 and 2011, and to choose by, 2012; the rest is held out
 _QUICK: dict[str, Any] = {"steps": 8, "evaluations": 2}
 _QUICK_FROM, _QUICK_HOURS = 34_824, (3600, 1800)  # of the last 9,000 hours
@@ -98,10 +98,7 @@ def demo(
     show.line(f"The report is in {report}.")
 
 
-_NOTE = (
-    "It is one training of each on one set of data, with few steps; other seeds (--seed) give other numbers. The race "
-    "of scorewise takes half as many steps more than one training does."
-)
+_NOTE = "It is one training of each on one set of data, with few steps; other seeds (--seed) give other numbers."
 
 
 @dataclass(frozen=True)
@@ -135,7 +132,7 @@ def _train(parts: Sequence[BeijingPM25], weight: Weight, how: Mapping[str, Any])
 
     plain = fitted(1, "cross entropy", share=0.0)
     balanced = fitted(2, "cross entropy, classes weighted alike", share=0.0, balance=1.0)
-    ours = fitted(3, "scorewise: a race between cross entropy and half of the score")
+    ours = fitted(3, "scorewise: cross entropy, then half of it and half of the score")
     return {
         _PLAIN: _Way(plain, 0.5),
         _TUNED: _Way(plain, float(plain.threshold_)),

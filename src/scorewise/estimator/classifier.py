@@ -30,11 +30,11 @@ from scorewise.estimator.parameter import ParameterAndMethod, ScoreParameter
 from scorewise.estimator.persistence import load_classifier, save_classifier
 from scorewise.estimator.predictor import Predictor
 from scorewise.estimator.problems import Classes, Labels, Problem
-from scorewise.estimator.recipe import OF_TABM, Recipe, check
+from scorewise.estimator.recipe import GOOD_ENOUGH, OF_TABM, Recipe, check
 from scorewise.estimator.samples import Samples, logits_of
-from scorewise.estimator.splits import holdout
+from scorewise.estimator.splits import Split, holdout
 from scorewise.estimator.tables import Inputs, TableEncoder, read
-from scorewise.estimator.targets import Coding, in_order, known, own_split, places
+from scorewise.estimator.targets import Coding, check_counted, in_order, known, own_split, places
 from scorewise.estimator.training import Trainer
 from scorewise.weights import Weight
 
@@ -75,11 +75,12 @@ class ScoreClassifier(ScoreParameter, ClassifierMixin, BaseEstimator):  # type: 
             instead of the weights. 0: none.
         ensemble: What predicts: the networks of some evaluations together. "greedy": the mean of six, chosen one after
             another, each that with which the score is best, some repeatedly. "mean" or "vote": of all that are good
-            enough. None: the best alone.
+            enough. None: the best alone. Where scores are equal, the log loss decides.
         ensemble_fraction: What is good enough for "mean" and "vote": this share of the best score.
         tune: How the threshold is found on the validation rows. "best": the exactly best one, which is so by chance in
-            part. "plug_in": the one that the probabilities ask for, calibrated. "between": half-way between them. With
-            ``at_least``, with a vote, and of more than two classes it is always the best, the majority, the best.
+            part. "plug_in": the one that the probabilities ask for, calibrated. "between": half-way between them, in
+            log-odds. With ``at_least`` and of more than two classes, "between" is the best; a vote is decided by the
+            majority. Each label has a threshold that is good for its own score, whatever ``average`` is.
         max_time: How many seconds `fit` may take; fewer steps are taken if so many would not fit in. What it gives then
             depends on how fast the machine is.
         members: How many networks TabM is made of.
@@ -140,7 +141,7 @@ class ScoreClassifier(ScoreParameter, ClassifierMixin, BaseEstimator):  # type: 
         weight_decay: float = 3e-4,
         weight_average: float = 0.0,
         ensemble: Literal["greedy", "mean", "vote"] | None = "greedy",
-        ensemble_fraction: float = 0.97,
+        ensemble_fraction: float = GOOD_ENOUGH,
         tune: Literal["between", "best", "plug_in"] = "between",
         max_time: float | None = None,
         members: int = OF_TABM["members"],
@@ -239,13 +240,8 @@ class ScoreClassifier(ScoreParameter, ClassifierMixin, BaseEstimator):  # type: 
         fabric = self.fabric if self.fabric is not None else _one_device()
         store = Checkpoint(checkpoint, check_random_state(self.random_state).randint(2**31 - 1))
         seed = fabric.broadcast(store.seed)
-        gap = self.horizon + problem.reach
-        if validation is None:
-            groups, times = (context[name].numpy() if name in context else None for name in ("groups", "times"))
-            how: Any = {"fraction": self.validation_fraction, "ordered": ordered, "gap": gap, "seed": seed}
-            split = holdout(targets.numpy(), groups=groups, times=times, **how)
-        else:
-            split = own_split(validation, targets, context, gap)
+        how: Any = {"ordered": ordered, "gap": self.horizon + problem.reach, "seed": seed}
+        split = self._split(validation, targets, context, **how)
         if ordered and "times" not in context:
             context["times"] = places(context.get("groups"), rows)  # which rows that are left out do not change
         if isinstance(table, list):
@@ -321,9 +317,22 @@ class ScoreClassifier(ScoreParameter, ClassifierMixin, BaseEstimator):  # type: 
             return Labels(outputs if several else 1, several, score, self.weight, self.average, self.at_least)
         given = [name for name in ("prior", "weight", "at_least") if getattr(self, name) is not None]
         given += [name for name in ("exact", "shift") if getattr(self, name)]
+        given += ["tune='plug_in'"] if self.tune == "plug_in" else []
         if given:
             raise ValueError(f"{given[0]} is for two classes or for labels, but there are {outputs} classes.")
         return Classes(outputs, score, self.average)
+
+    def _split(
+        self, validation: Any, targets: Tensor, context: dict[str, Tensor], *, ordered: bool, gap: int, seed: int
+    ) -> Split:
+        if validation is None:
+            known: Any = {name: context[name].numpy() for name in ("groups", "times") if name in context}
+            how: Any = {"fraction": self.validation_fraction, "ordered": ordered, "gap": gap, "seed": seed}
+            split = holdout(targets.numpy(), **known, **how)
+        else:
+            split = own_split(validation, targets, context, gap)
+        check_counted(split, context)
+        return split
 
     def _network(self, train: Samples, problem: Problem) -> nn.Module:
         if self.module is None:

@@ -103,13 +103,13 @@ class PerSample(SummedLoss):
     def forward(self, logits: Tensor, targets: Tensor, **rest: Any) -> Tensor:
         """The loss of a batch, for the arguments of the loss itself."""
         if getattr(self.loss, "exact", False):
-            (count,) = self._shared((_count(targets, rest),))
+            (count,) = self._shared((counted(targets, rest).sum(),))
             value: Tensor = self.loss(logits, targets, **rest)
             return value / _some(count).to(value)
         return self._loss(logits, targets, **rest)
 
     def _sums(self, logits: Tensor, targets: Tensor, **rest: Any) -> Sums:
-        return (*self.loss._sums(logits, targets, **rest), _count(targets, rest))
+        return (*self.loss._sums(logits, targets, **rest), counted(targets, rest).sum())
 
     def _of(self, sums: Sums) -> Tensor:
         return self.loss._of(sums[:-1]) / _some(sums[-1])
@@ -119,13 +119,18 @@ class PerSample(SummedLoss):
         return self.loss._width + 1
 
 
-def _count(targets: Tensor, rest: Mapping[str, Any]) -> Tensor:
-    """How many samples count, whatever their errors cost."""
-    count = torch.ones(len(targets), dtype=torch.float64, device=targets.device)
+def counted(targets: Tensor, rest: Mapping[str, Any]) -> Tensor:
+    """How much each sample counts, whatever its error costs: (n,) float64.
+
+    Args:
+        targets: Of these samples.
+        rest: What else is known of them: mask and sample_weight matter here.
+    """
+    amount = torch.ones(len(targets), dtype=torch.float64, device=targets.device)
     for name in ("mask", "sample_weight"):
         if rest.get(name) is not None:
-            count = count * rest[name]
-    return count.sum()
+            amount = amount * rest[name]
+    return amount
 
 
 def _some(count: Tensor) -> Tensor:

@@ -60,7 +60,7 @@ class Predictor:
         counts = dict.fromkeys(sorted(winner.kept.keys() & thresholds) if by else [best.step], 1)
         if by == "greedy":
             said = {step: winner.kept[step][2] for step in counts}
-            counts = dict(sorted(greedy(said, best.step, lambda mean: _place(problem, mean, kept)).items()))
+            counts = dict(sorted(greedy(said, best.step, lambda mean: standing(problem, mean, kept)).items()))
         members = []
         for step, count in counts.items():
             state, offset, _ = winner.kept[step]
@@ -122,8 +122,14 @@ def greedy(said: Mapping[int, Tensor], best: int, goodness: Callable[[Tensor], A
     return chosen
 
 
-def _place(problem: Problem, probabilities: Tensor, kept: Samples) -> tuple[float, float]:
-    """How good probabilities are, at the threshold that is best for them."""
+def standing(problem: Problem, probabilities: Tensor, kept: Samples) -> tuple[float, float]:
+    """How good probabilities are, at the threshold that is best for them; greater is better.
+
+    Args:
+        problem: What is told apart.
+        probabilities: Of these rows.
+        kept: The rows; of their inputs nothing is used.
+    """
     try:
         threshold = problem.choose(probabilities, kept.targets, kept.context)
         value = problem.goodness(problem.decide(probabilities, threshold), kept.targets, kept.context)

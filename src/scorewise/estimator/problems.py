@@ -17,8 +17,8 @@ from scorewise._labels import LabelScores, one_or_each
 from scorewise.confusion import confusion_matrix, decide
 from scorewise.curves import best_threshold
 from scorewise.curves.choice import AtLeast, InfeasibleError, constraints
-from scorewise.estimator.objective import PerSample
-from scorewise.estimator.tuning import Rows, Tune, counted, tuned
+from scorewise.estimator.objective import PerSample, counted
+from scorewise.estimator.tuning import Rows, Tune, tuned
 from scorewise.losses import CombinedLoss, ScoreLoss
 from scorewise.multiclass import SimplexLoss, best_tau
 from scorewise.multiclass import confusion_matrix as class_matrix
@@ -83,7 +83,7 @@ class Problem(ABC):
     def log_loss(self, probabilities: Tensor, targets: Tensor, context: Context) -> float:
         """Cross entropy, a mean over what counts; a probability of 0 is as if it were the least above."""
         each = -self.happened(probabilities, targets).clamp(min=torch.finfo(torch.float64).eps).log()
-        amount = counted(context, len(targets)).to(each)
+        amount = counted(targets, context).to(each)
         each = each if each.dim() == 1 else each.mean(-1)
         return float((each * amount).sum() / amount.sum())
 

@@ -25,6 +25,7 @@ _RANGES = {
     "ensemble_fraction": (0, 1),
     "dropout": (0, 1),
 }
+GOOD_ENOUGH = 0.97
 OF_TABM: Mapping[str, Any] = {"members": 4, "width": 128, "depth": 2, "dropout": 0.1}
 """The defaults of parameters that mean nothing to other networks."""
 
@@ -99,16 +100,28 @@ def check(params: Mapping[str, Any]) -> None:
         if (value is not None or name in _LEAST) and (not is_whole(value) or value < least):
             raise ValueError(f"{name} must be a whole number of at least {least}, saw {value!r}.")
     _check_kinds(params)
-    if params["ensemble"] not in (None, "greedy", "mean", "vote"):
-        raise ValueError(f"ensemble must be 'greedy', 'mean', 'vote' or None, saw {params['ensemble']!r}.")
-    if params["tune"] not in ("between", "best", "plug_in"):
-        raise ValueError(f"tune must be 'between', 'best' or 'plug_in', saw {params['tune']!r}.")
+    _check_decisions(params)
     if (seconds := params["max_time"]) is not None and (not is_number(seconds) or not seconds > 0):
         raise ValueError(f"max_time must be a number of seconds greater than 0, saw {seconds!r}.")
     if not is_number(kept := params["validation_fraction"]) or not 0 < kept < 1:
         raise ValueError(f"validation_fraction must be a number between 0 and 1, saw {kept!r}.")
     if params["shift"] and not params["warm_up"]:
         raise ValueError("shift moves the logits after the warm up, but there is none: pass warm_up=0.3, say.")
+
+
+def _check_decisions(params: Mapping[str, Any]) -> None:
+    if params["ensemble"] not in (None, "greedy", "mean", "vote"):
+        raise ValueError(f"ensemble must be 'greedy', 'mean', 'vote' or None, saw {params['ensemble']!r}.")
+    if params["tune"] not in ("between", "best", "plug_in"):
+        raise ValueError(f"tune must be 'between', 'best' or 'plug_in', saw {params['tune']!r}.")
+    if params["tune"] == "plug_in" and params["at_least"] is not None:
+        raise ValueError("tune='plug_in' takes what probabilities ask for, which may not be what at_least asks for.")
+    if params["ensemble"] == "vote" and params["tune"] == "plug_in":
+        raise ValueError("tune='plug_in' takes a threshold of probabilities, but ensemble='vote' goes by the majority.")
+    if params["ensemble"] not in ("mean", "vote") and params["ensemble_fraction"] != GOOD_ENOUGH:
+        raise ValueError(
+            f"ensemble_fraction is for ensemble='mean' and 'vote', but ensemble is {params['ensemble']!r}."
+        )
 
 
 def _check_kinds(params: Mapping[str, Any]) -> None:

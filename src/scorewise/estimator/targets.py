@@ -146,6 +146,17 @@ def own_split(validation: Any, targets: Tensor, context: dict[str, Tensor], gap:
     return split
 
 
+def check_counted(split: Split, context: dict[str, Tensor]) -> None:
+    """Raise if nothing counts among the rows to train on, or among those to judge by."""
+    for name in ("sample_weight", "costs"):
+        for part, told in ((split.train, "to train on"), (split.test, "kept for validation")):
+            if name in context and not bool((context[name][torch.from_numpy(part)] > 0).any()):
+                raise ValueError(
+                    f"{name} must be greater than 0 of some row {told}, but is 0 of all {len(part)}. Pass other rows "
+                    "as validation, or leave out rows that do not count."
+                )
+
+
 def places(groups: Tensor | None, rows: int) -> Tensor:
     """The place of each row in its series, which is its time where no times are known."""
     if groups is None:

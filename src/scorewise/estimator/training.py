@@ -144,7 +144,8 @@ class Trainer:
             losses.append(self._step(runner, criterion, *next(batches)))
             runner.step += 1
             self._bar.update()
-            if runner.step % interval == 0 or runner.step == until:  # where some drop out, all have been judged
+            # where some drop out, all have been judged; after the warm up none does
+            if runner.step % interval == 0 or (runner.step == until and not runner.trunk):
                 loss = float(torch.stack(losses).mean())
                 if not math.isfinite(loss):
                     raise ValueError(

@@ -170,7 +170,7 @@ def training(history: Sequence[Mapping[str, Any]], *, greater_is_better: bool = 
             )
         )
     head = ("Share of the score in the loss", "Best validation score", "At step", "Evaluations", "Chosen")
-    return Table("The race between shares of the score", head, tuple(rows))
+    return Table("Shares of the score in training", head, tuple(rows))
 
 
 def facts(given: Mapping[str, str]) -> Table:
