@@ -371,24 +371,27 @@ threshold.
 def write() -> None:
     """Make benchmarks/QUALITY.md, and its figure, of the results that are kept."""
     rows = list(results.read(results.FOLDER).values())
-    main = [row for row in rows if row["method"] in EVERYWHERE]
+    everywhere, compared, tried = (
+        [name for name in some if any(row["method"] == name for row in rows)]
+        for some in (EVERYWHERE, MAIN, ("scorewise", *INGREDIENTS))
+    )
+    main = [row for row in rows if row["method"] in everywhere]
     values = {goal.name for goal in goals.SERIES}
-    costs = [row for row in rows if row["score"] == "cost" and row["method"] in MAIN]
-    tried = {(row["set"], row["score"]) for row in rows if row["method"] not in MAIN}
-    others = set(MAIN) - {"scorewise"}
-    ingredients = [row for row in rows if row["method"] not in others and (row["set"], row["score"]) in tried]
+    costs = [row for row in rows if row["score"] == "cost"]
+    pairs = {(row["set"], row["score"]) for row in rows if row["method"] in INGREDIENTS}
+    ingredients = [row for row in rows if (row["set"], row["score"]) in pairs]
     halves = {name: [row for row in main if row["set"] in some] for name, some in HALVES.items()}
-    found = {name: grid(some, EVERYWHERE) for name, some in halves.items()}
-    figure.draw(EVERYWHERE, {name: mean_ranks(scores) for name, scores in found.items() if scores.values}, FIGURE)
+    found = {name: grid(some, everywhere) for name, some in halves.items()}
+    figure.draw(everywhere, {name: mean_ranks(scores) for name, scores in found.items() if scores.values}, FIGURE)
     text = _PAGE.format(
         chosen=", ".join(data.chosen_on()),
         confirmed=", ".join(data.confirmed_on()),
-        all=page(main, "scorewise", EVERYWHERE, seconds=False),
-        weighted=summary([row for row in main if row["score"] in values], "scorewise", EVERYWHERE),
-        chosen_table=summary(halves["chosen"], "scorewise", EVERYWHERE),
-        confirmed_table=summary(halves["confirmed"], "scorewise", EVERYWHERE),
-        costs=summary(costs, "scorewise", MAIN),
-        ingredients=page(ingredients, "scorewise", ("scorewise", *INGREDIENTS), seconds=False, validation=True),
+        all=page(main, "scorewise", everywhere, seconds=False),
+        weighted=summary([row for row in main if row["score"] in values], "scorewise", everywhere),
+        chosen_table=summary(halves["chosen"], "scorewise", everywhere),
+        confirmed_table=summary(halves["confirmed"], "scorewise", everywhere),
+        costs=summary(costs, "scorewise", compared),
+        ingredients=page(ingredients, "scorewise", tried, seconds=False, validation=True),
         made=_made(rows),
     )
     PAGE.write_text(text, encoding="utf-8")

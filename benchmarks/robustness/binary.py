@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -59,12 +59,24 @@ def goodness_range(score: sw.scores.Score) -> tuple[float, float]:
     return (low, high) if score.greater_is_better else (-high, -low)
 
 
-def _require_gradient(x: Tensor, batch: Batch, *, windows: bool) -> None:
+def _require_gradient(x: Tensor, batch: Batch, again: Callable[[], Tensor], *, windows: bool) -> None:
+    """Raise unless a gradient is there, finite, and 0 where nothing counts.
+
+    Args:
+        x: Predictions that have one.
+        batch: What they are of.
+        again: The same predictions in float64, with their gradient: it may be larger than a narrow dtype has numbers.
+        windows: Whether predictions that do not count are seen by others.
+    """
     gradient = x.grad
     if gradient is None:
         require(False, "there is no gradient")
         return
-    require(bool(gradient.isfinite().all()), f"the gradient is {gradient.tolist()}")
+    finite = gradient.isfinite()
+    if not bool(finite.all()) and x.dtype != torch.float64:
+        wide = again().grad
+        finite |= torch.zeros_like(finite) if wide is None else wide.abs() > torch.finfo(x.dtype).max
+    require(bool(finite.all()), f"the gradient is {gradient.tolist()}")
     hidden = batch.x.isnan() if windows else ~batch.keep
     require(not bool(gradient[hidden].any()), f"what does not count has the gradient {gradient.tolist()}")
 
@@ -103,10 +115,9 @@ def loss(r: random.Random) -> Try:
     if flaw is None and r.random() < FLAWED:
         flaw = spoiled(r, one, given, hard=False, windows=kind.reads_windows)
 
-    def call() -> tuple[sw.ScoreLoss, Tensor, Tensor]:
-        x, y, rest = _leaf(given)
-        score = options.pop("score")
-        module = sw.ScoreLoss(score, **options)
+    def call(dtype: torch.dtype | None = None) -> tuple[sw.ScoreLoss, Tensor, Tensor]:
+        x, y, rest = _leaf(given, dtype)
+        module = sw.ScoreLoss(options["score"], **{name: one for name, one in options.items() if name != "score"})
         value = module(x, y, **rest)
         value.sum().backward()
         return module, value, x
@@ -115,7 +126,7 @@ def loss(r: random.Random) -> Try:
         module, value, x = found
         shape = (one.labels,) if one.labels and average is None else ()
         require(value.shape == shape, f"the loss has the shape {tuple(value.shape)}, expected {shape}")
-        _require_gradient(x, one, windows=kind.reads_windows)
+        _require_gradient(x, one, lambda: call(torch.float64)[2], windows=kind.reads_windows)
         lows, highs = zip(*map(goodness_range, scores), strict=True)
         goodness = (-value.detach()).reshape(-1).tolist()
         narrow = value.dtype != torch.float64
@@ -142,12 +153,12 @@ _BAD_OPTIONS: tuple[tuple[str, Any], ...] = (
 )
 
 
-def _leaf(given: Arguments) -> tuple[Any, Any, Arguments]:
-    """Predictions with a gradient, labels, and the rest."""
+def _leaf(given: Arguments, dtype: torch.dtype | None = None) -> tuple[Any, Any, Arguments]:
+    """Predictions with a gradient, in a dtype of their own or in another, labels, and the rest."""
     rest = dict(given)
     x, y = rest.pop("x"), rest.pop("y")
     if isinstance(x, Tensor) and x.is_floating_point():
-        x = x.clone().requires_grad_()
+        x = x.to(dtype or x.dtype, copy=True).requires_grad_()
     return x, y, rest
 
 
@@ -224,8 +235,8 @@ def expected_matrix(r: random.Random) -> Try:
     given = arguments(one)
     flaw = spoiled(r, one, given, hard=False, windows=kind.reads_windows) if r.random() < FLAWED else None
 
-    def call() -> tuple[sw.ConfusionMatrix, Tensor]:
-        x, y, rest = _leaf(given)
+    def call(dtype: torch.dtype | None = None) -> tuple[sw.ConfusionMatrix, Tensor]:
+        x, y, rest = _leaf(given, dtype)
         matrix = sw.expected_confusion_matrix(x, y, case.prior, made(kind), from_logits=one.from_logits, **rest)
         (matrix.tensor() * torch.tensor([[1.0, 2.0], [3.0, 5.0]])).sum().backward()
         return matrix, x
@@ -233,7 +244,7 @@ def expected_matrix(r: random.Random) -> Try:
     def check(found: tuple[sw.ConfusionMatrix, Tensor]) -> bool:
         matrix, x = found
         _require_cells(matrix, one)
-        _require_gradient(x, one, windows=kind.reads_windows)
+        _require_gradient(x, one, lambda: call(torch.float64)[1], windows=kind.reads_windows)
         samples = _comparable(one, kind)
         for row, series in zip(_cells(matrix), samples or [], strict=samples is not None):
             require_close(row, expected(case, series, kind.oracle, cuts=GRID), _allowed(one), "the matrix")
@@ -276,8 +287,9 @@ def matrix(r: random.Random) -> Try:
             require_close(row, matrix_at(series, kind.oracle, tau), WIDE * max(one.scale, 1e-300), "the matrix")
         return True
 
-    # what an infinite distance to the threshold costs is not for a matrix to say
-    far = kind.sees_threshold and bool(torch.tensor(taus, dtype=torch.float64).to(one.x.dtype).isinf().any())
+    # what an infinite distance to the threshold costs is not for a matrix to say, nor whether a function looks at it
+    sees = kind.sees_threshold or kind.integrated
+    far = sees and bool(torch.tensor(taus, dtype=torch.float64).to(one.x.dtype).isinf().any())
     return Try(call, check, flaw, "threshold" if far else None)
 
 
