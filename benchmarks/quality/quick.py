@@ -64,7 +64,7 @@ def _parts(task: Task) -> list[Rows]:
 def main() -> int:
     """Measure once and compare: 0 if all is as it was, 1 if not."""
     torch.set_num_threads(1)
-    print("the comparison in short: a minute or so", flush=True)
+    print("the comparison in short: two minutes or so", flush=True)
     return regression.hold(FIGURES, measure)
 
 
