@@ -6,8 +6,8 @@
 Unless methods are named, the comparison comes first, and then the ingredients of scorewise on half of the sets.
 
 A result that is known already is not made again, so that a run which was stopped goes on where it was. A fit that
-breaks is kept with its error, does not stop the run, and is tried again by the next one. --quick does a small part in two
-minutes, keeps nothing, and ends with 1 if a score is worse than it was by more than chance makes.
+breaks is kept with its error, does not stop the run, and is tried again by the next one. --quick does a small part in
+two minutes, keeps nothing, and ends with 1 if a score is worse than it was by more than chance makes.
 """
 
 from __future__ import annotations
