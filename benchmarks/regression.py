@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import math
 import statistics
@@ -9,6 +10,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+import torch
 from scipy.stats import t as student
 
 from scorewise import _files
@@ -68,6 +70,7 @@ def hold(path: Path, measure: Callable[[int], Scores]) -> int:
         path: The figures.
         measure: From the number of a run, which is 0, to scores; ``--write`` of its module makes the figures.
     """
+    torch.set_num_threads(1)  # small batches: a second thread would wait more than work
     started = time.perf_counter()
     if not path.exists():
         print(f"there are no figures to compare with: {path} is made by python -m {measure.__module__} --write")
@@ -80,6 +83,23 @@ def hold(path: Path, measure: Callable[[int], Scores]) -> int:
     lines = worse(scores, kept)
     print("\n".join(lines or ["nothing is worse than it was"]), f"[{time.perf_counter() - started:.0f} s]")
     return 1 if lines else 0
+
+
+def main(told: str, path: Path, measure: Callable[[int], Scores], runs: int) -> None:
+    """The command of a module that makes figures anew, with ``--write`` and, if wanted, ``--runs``.
+
+    Args:
+        told: What the module says of itself.
+        path: The figures.
+        measure: As for `hold`.
+        runs: How many, unless it is told.
+    """
+    parser = argparse.ArgumentParser(description=told, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--write", action="store_true", required=True, help="make the figures anew")
+    parser.add_argument("--runs", type=int, default=runs, help="at least 2 (default: %(default)s)")
+    options = parser.parse_args()
+    torch.set_num_threads(1)  # as quick forms do
+    write(path, measure, options.runs)
 
 
 def write(path: Path, measure: Callable[[int], Scores], runs: int) -> None:

@@ -7,11 +7,8 @@ makes the figures anew: the mean of each score over runs, and how far a run may 
 
 from __future__ import annotations
 
-import argparse
 import statistics
 from pathlib import Path
-
-import torch
 
 from benchmarks import regression
 from benchmarks.published.data import GOALS, Experiment, pollution
@@ -48,9 +45,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--write", action="store_true", required=True, help="make the figures anew")
-    parser.add_argument("--runs", type=int, default=8, help="at least 2 (default: %(default)s)")
-    options = parser.parse_args()
-    torch.set_num_threads(1)  # as the run does
-    regression.write(FIGURES, measure, options.runs)
+    regression.main(__doc__, FIGURES, measure, runs=8)

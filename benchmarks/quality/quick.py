@@ -8,11 +8,9 @@ hours of Beijing, fewer of them, and the breast cancer set that comes with sciki
 
 from __future__ import annotations
 
-import argparse
 import statistics
 from pathlib import Path
 
-import torch
 from sklearn.datasets import load_breast_cancer
 
 from benchmarks import regression
@@ -63,15 +61,9 @@ def _parts(task: Task) -> list[Rows]:
 
 def main() -> int:
     """Measure once and compare: 0 if all is as it was, 1 if not."""
-    torch.set_num_threads(1)
     print("the comparison in short: two minutes or so", flush=True)
     return regression.hold(FIGURES, measure)
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--write", action="store_true", required=True, help="make the figures anew")
-    parser.add_argument("--runs", type=int, default=6, help="at least 2 (default: %(default)s)")
-    options = parser.parse_args()
-    torch.set_num_threads(1)
-    regression.write(FIGURES, measure, options.runs)
+    regression.main(__doc__, FIGURES, measure, runs=6)
