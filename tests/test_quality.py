@@ -771,6 +771,7 @@ def test_the_command_does_it_all(tmp_path, capsys, monkeypatch):
 
 def test_a_run_does_the_comparison_and_then_the_ingredients(tmp_path, capsys, monkeypatch):
     above = Above()
+    monkeypatch.setattr(data, "installed", lambda name: True)
     monkeypatch.setattr(data, "load", lambda name: made_up("table", name=name))
     for name, method in METHODS.items():
         monkeypatch.setitem(METHODS, name, Method(name, above, costs=method.costs))
