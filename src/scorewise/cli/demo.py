@@ -45,7 +45,7 @@ def demo(
     as_json: options.Json = False,
     quick: Annotated[bool, typer.Option("--quick", help="A few steps on few hours: to see that it runs.")] = False,
 ) -> None:
-    """Train on Beijing's PM2.5 for the value-weighted TSS, by cross entropy and by score, and compare; two minutes.
+    """Train on Beijing's PM2.5 for the value-weighted TSS, by cross entropy and by score, and compare; half a minute.
 
     The data are part of the package. A page with all results is written beside what is printed.
     """
