@@ -172,7 +172,7 @@ class Labels(Problem):
     def goodness(self, decisions: Tensor, targets: Tensor, context: Context) -> float:  # noqa: D102  # as above
         return self._good(decisions.double(), targets, 0.5, context)
 
-    def happened(self, probabilities: Tensor, targets: Tensor) -> Tensor:  # noqa: D102  # as above
+    def happened(self, probabilities: Tensor, targets: Tensor) -> Tensor:  # noqa: D102  # told by Problem
         return torch.where(targets > 0, probabilities, 1 - probabilities)
 
     def check(self, decisions: Tensor, targets: Tensor, context: Context) -> None:
@@ -256,7 +256,7 @@ class Classes(Problem):
         value = float(score(class_matrix(hot, targets, **_known_of_classes(context))))
         return value if score.greater_is_better else -value
 
-    def happened(self, probabilities: Tensor, targets: Tensor) -> Tensor:  # noqa: D102  # as above
+    def happened(self, probabilities: Tensor, targets: Tensor) -> Tensor:  # noqa: D102  # told by Problem
         return probabilities.gather(-1, targets[:, None])[:, 0]
 
 

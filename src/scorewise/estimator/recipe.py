@@ -26,6 +26,7 @@ _RANGES = {
     "dropout": (0, 1),
 }
 GOOD_ENOUGH = 0.97
+"""The default share of the best score that an evaluation must have to be in a mean or a vote."""
 OF_TABM: Mapping[str, Any] = {"members": 4, "width": 128, "depth": 2, "dropout": 0.1}
 """The defaults of parameters that mean nothing to other networks."""
 
@@ -115,12 +116,18 @@ def _check_decisions(params: Mapping[str, Any]) -> None:
     if params["tune"] not in ("between", "best", "plug_in"):
         raise ValueError(f"tune must be 'between', 'best' or 'plug_in', saw {params['tune']!r}.")
     if params["tune"] == "plug_in" and params["at_least"] is not None:
-        raise ValueError("tune='plug_in' takes what probabilities ask for, which may not be what at_least asks for.")
+        raise ValueError(
+            "tune='plug_in' takes what probabilities ask for, which may not be what at_least asks for: pass 'best'."
+        )
     if params["ensemble"] == "vote" and params["tune"] == "plug_in":
-        raise ValueError("tune='plug_in' takes a threshold of probabilities, but ensemble='vote' goes by the majority.")
+        raise ValueError(
+            "tune='plug_in' takes a threshold of probabilities, but ensemble='vote' goes by the majority: pass "
+            "ensemble='mean'."
+        )
     if params["ensemble"] not in ("mean", "vote") and params["ensemble_fraction"] != GOOD_ENOUGH:
         raise ValueError(
-            f"ensemble_fraction is for ensemble='mean' and 'vote', but ensemble is {params['ensemble']!r}."
+            f"ensemble_fraction is for ensemble='mean' and 'vote', but ensemble is {params['ensemble']!r}: pass one of "
+            "those, or no ensemble_fraction."
         )
 
 
