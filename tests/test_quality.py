@@ -963,6 +963,25 @@ def test_only_seeds_and_pairs_that_all_methods_have_are_compared():
     assert tables.page([], "a") == "No set and score has results of all methods yet."
 
 
+def test_the_places_in_short_are_those_worked_out_by_hand():
+    # of three, wbce_tuned is first (ranks 1 and 1), then bce_ensemble (2, 2), then scorewise; without the one that
+    # borrows, scorewise is last of two
+    values = {
+        ("bank", "tss"): {"scorewise": [0.1], "bce_ensemble": [0.2], "wbce_tuned": [0.3]},
+        ("beijing", "wtss"): {"scorewise": [0.2], "bce_ensemble": [0.4], "wbce_tuned": [0.7]},
+    }
+    used, every, *others = tables.in_short(rows_of(values), "scorewise").splitlines()
+    assert used == "- Of the 2 methods as they are in use, by mean rank: wbce_tuned 1.00, scorewise 2.00."
+    assert every.endswith("wbce_tuned 1.00, bce_ensemble 2.00, scorewise 3.00.")
+    assert [line.split(" lost")[0] for line in others] == [
+        "- Against bce_ensemble, all scores: 0 pairs won, 0 tied, 2",
+        "- Against bce_ensemble, value-weighted scores: 0 pairs won, 0 tied, 1",
+        "- Against wbce_tuned, all scores: 0 pairs won, 0 tied, 2",
+        "- Against wbce_tuned, value-weighted scores: 0 pairs won, 0 tied, 1",
+    ]
+    assert ", -0.3500 on average" in others[2]
+
+
 def test_the_page_shows_losses_plainly():
     page = tables.page(rows_of(VALUES), "a")
     lines = page.splitlines()
