@@ -50,6 +50,18 @@ def test_costs_ask_for_the_threshold_that_theory_has(fp, fn, wrong):
     assert math.log(threshold / (1 - threshold)) == pytest.approx(float(torch.logit(expected)), abs=0.02)
 
 
+@pytest.mark.parametrize("told", ["score", "weight", "costs"])
+@pytest.mark.parametrize(("fp", "fn"), [(1, 20), (3, 1)])
+def test_costs_are_costs_however_they_are_told(told, fp, fn):
+    p, y = calibrated(40_000)
+    costs = torch.tensor([[fp, fn]], dtype=torch.float64).expand(len(y), 2)
+    rows = Rows(p, y, {"costs": costs} if told == "costs" else {})
+    score = sw.scores.cost(fp=fp, fn=fn) if told == "score" else sw.scores.get("cost")
+    weight = sw.weights.Cost(fp=fp, fn=fn) if told == "weight" else None
+    threshold = tuned(rows, score, weight, 0.5, "plug_in")
+    assert math.log(threshold / (1 - threshold)) == pytest.approx(math.log(fp / fn), abs=0.02)
+
+
 def test_between_is_half_way_in_log_odds():
     p, y = calibrated(400)
     rows, score = Rows(p, y, {}), sw.scores.get("f1")

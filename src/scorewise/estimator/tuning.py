@@ -104,6 +104,7 @@ def _asked_for(rows: Rows, score: Score, weight: Weight | None) -> float:
     """
     sign = 1.0 if score.greater_is_better else -1.0
     threshold = float(rows.targets.double() @ rows.counted / rows.counted.sum())
+    false_alarm, miss = _prices(rows, weight)
     tried: dict[float, float] = {}
     for _ in range(_TURNS):
         matrix = confusion_matrix(rows.probabilities, rows.targets, threshold, weight, **rows.context)
@@ -111,7 +112,25 @@ def _asked_for(rows: Rows, score: Score, weight: Weight | None) -> float:
         value = sign * score(ConfusionMatrix(*cells))
         tried[threshold] = float(np.nan_to_num(value.item(), nan=-np.inf))
         tn, fp, fn, tp = torch.autograd.grad(value, cells, materialize_grads=True)
-        quiet, alarm = float(tn - fp), float(tp - fn)  # what the right decision gains where there is no event, or one
+        # what the right decision gains where there is no event, or one
+        quiet, alarm = float(tn - false_alarm * fp), float(tp - miss * fn)
         if not quiet + alarm > 0 or (threshold := quiet / (quiet + alarm)) in tried:
             break
     return max(tried, key=lambda one: tried[one])
+
+
+def _prices(rows: Rows, weight: Weight | None) -> tuple[float, float]:
+    """What a false alarm and a miss weigh on average, in units of an ordinary one.
+
+    Of a weight that looks at the threshold, or at alarms around, none is told: there it depends on what is decided.
+    """
+    told = None if weight is not None and weight._cores() else weight
+    plain = {name: values for name, values in rows.context.items() if name != "costs"}
+    prices = []
+    for cell, threshold in (("fp", -1.0), ("fn", 2.0)):  # alarms everywhere, and nowhere
+        priced, ordinary = (
+            float(getattr(confusion_matrix(rows.probabilities, rows.targets, threshold, one, **context), cell))
+            for one, context in ((told, rows.context), (None, plain))
+        )
+        prices.append(priced / ordinary if ordinary > 0 else 1.0)
+    return prices[0], prices[1]
