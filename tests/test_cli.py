@@ -709,3 +709,9 @@ def test_a_missing_package_says_what_to_install():
         out, err = process.communicate(timeout=120)
     assert (process.returncode, out) == (2, "")
     assert err == "error: the command line needs typer, which is not installed: pip install 'scorewise[cli]'.\n"
+
+
+def test_nothing_is_not_negative():
+    assert show.number(-0.0) == "0.0000"
+    assert show.number(-1e-9) == "0.0000"
+    assert show.number(-0.00006) == "-0.0001"

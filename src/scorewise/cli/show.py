@@ -71,7 +71,7 @@ def number(value: float | None) -> str:
     """A score or a threshold."""
     if value is None:
         return "–"
-    return f"{value:.4f}" if abs(value) < 1000 else f"{value:,.6g}"
+    return f"{value:z.4f}" if abs(value) < 1000 else f"{value:,.6g}"
 
 
 def threshold(value: float | None) -> str:
