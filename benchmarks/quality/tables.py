@@ -249,9 +249,13 @@ def _places(scores: Grid, reference: str) -> str:
 
 def _told(duel: Duel) -> str:
     return (
-        f"{duel.wins} pairs won, {duel.ties} tied, {duel.losses} lost, {duel.gain:+.4f} on average; p = {duel.p:.3f} "
-        f"over pairs ({duel.holm:.3f} by Holm), {duel.by_set:.3f} over sets ({duel.by_set_holm:.3f})"
+        f"{duel.wins} pairs won, {duel.ties} tied, {duel.losses} lost, {duel.gain:+.4f} on average; {_small(duel.p)} "
+        f"over pairs ({_small(duel.holm)} by Holm), {_small(duel.by_set)} over sets ({_small(duel.by_set_holm)})"
     )
+
+
+def _small(p: float) -> str:
+    return f"p = {p:.3f}" if p >= 0.0005 else "p < 0.001"
 
 
 def _summary(scores: Grid) -> str:
