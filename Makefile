@@ -17,7 +17,7 @@ DEV_DONE := $(VENV)/.dev-done
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test install lint types doctest wheel coverage check bench quality published robustness format clean
+.PHONY: help demo test install lint types doctest docs pages picture wheel coverage check bench quality published robustness format clean
 
 help: ## show this list
 	@echo 'usage: make TARGET [PYTHON=python3.x]'
@@ -44,9 +44,24 @@ lint: $(DEV_DONE) ## style, formatting, and the one-way import rule
 types: $(DEV_DONE) ## mypy, strict
 	$(PY) -m mypy
 
-doctest: $(DEV_DONE) ## examples in docstrings and in the README
+doctest: $(DEV_DONE) ## examples in docstrings, in the README and in the documentation
 	$(PY) -m pytest --doctest-modules src
-	$(PY) -m pytest tests/test_readme.py
+	$(PY) -m pytest tests/test_readme.py tests/test_docs.py
+
+SITE := docs/_build/html
+PORT ?= 8000
+docs: pages ## build the documentation, and serve it at http://localhost:8000 (PORT=...)
+	@echo 'http://localhost:$(PORT) (Ctrl-C ends it; $(SITE)/index.html can be opened as a file, too)'
+	@$(PY) -m http.server --bind localhost --directory $(SITE) $(PORT)
+
+pages: $(DEV_DONE) ## only build it, with every warning an error, and check links, formulas and search
+	$(PY) -m sphinx -W --keep-going -q docs $(SITE)
+	$(PY) -m pytest -q tests/test_site.py
+
+picture: $(DEV_DONE) ## the picture of a report in the README, from the demo's
+	@mkdir -p build
+	$(PY) -m scorewise.cli demo --report build/demo.html
+	$(PY) docs/picture.py build/demo.html
 
 wheel: $(DEV_DONE) ## build the wheel and load the embedded data from it
 	rm -rf dist
@@ -61,7 +76,7 @@ wheel: $(DEV_DONE) ## build the wheel and load the embedded data from it
 coverage: $(DEV_DONE) ## tests with branch coverage
 	$(PY) -m pytest --cov --cov-report=term
 
-check: lint types test doctest wheel ## everything that must pass
+check: lint types test doctest pages wheel ## everything that must pass
 
 BENCH ?= --write
 bench: $(DEV_DONE) ## speed beside peers (BENCH=--quick: that what is timed is right)
@@ -88,7 +103,7 @@ format: $(DEV_DONE) ## put the code into shape
 	$(PY) -m ruff format .
 
 clean: ## remove the environment and all that was built
-	rm -rf $(VENV) build dist htmlcov .coverage .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) build dist docs/_build docs/auto_gallery htmlcov .coverage .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # --------------------------------------------------------------------------------------- the environment

@@ -1,49 +1,33 @@
-"""Every Python block and every command of the README runs as printed and prints what is printed below it."""
+"""Every Python block and every command of the README runs as printed; its figures and its links are there."""
 
-import contextlib
-import doctest
-import io
 import re
-import shlex
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from scorewise.cli.app import app
+from tests import pages
 
-README = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
-COMMANDS = re.findall(r"```console\n(.*?)```", README, flags=re.DOTALL)
-BLOCKS = re.findall(r"```python\n(.*?)```(?:\s*```text\n(.*?)```)?", README, flags=re.DOTALL)
+ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+BLOCKS = pages.blocks(README)
+COMMANDS = pages.consoles(README)
 
 
 def test_there_are_examples():
     assert len(BLOCKS) >= 3
     assert all(printed for _, printed in BLOCKS)
+    assert README.count("```python") == len(BLOCKS)
 
 
 @pytest.mark.parametrize(("code", "printed"), BLOCKS, ids=range(len(BLOCKS)))
 def test_block(code, printed):
-    out = io.StringIO()
-    with contextlib.redirect_stdout(out):
-        exec(compile(code, "README.md", "exec"), {"__name__": "__main__"})  # noqa: S102  # our own README
-    assert out.getvalue() == printed
+    pages.run(code, printed, "README.md", {"__name__": "__main__"})  # each for itself: it may be copied alone
 
 
 @pytest.mark.parametrize("block", COMMANDS, ids=range(len(COMMANDS)))
 def test_commands(block, tmp_path, monkeypatch):
-    """`cat` shows a file that is there for the commands after it; a line of three dots stands for any lines."""
     monkeypatch.chdir(tmp_path)
-    for command, printed in re.findall(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", block, flags=re.MULTILINE):
-        program, *arguments = shlex.split(command)
-        if program == "cat":
-            Path(arguments[0]).write_text(printed, encoding="utf-8")
-            continue
-        assert program == "scorewise"
-        result = CliRunner().invoke(app, arguments)
-        assert result.exit_code == 0, result.stderr
-        seen = "".join(f"{line.rstrip()}\n" for line in result.stdout.splitlines())
-        assert doctest.OutputChecker().check_output(printed, seen, doctest.ELLIPSIS), seen
+    pages.type_in(block)
 
 
 def test_there_are_commands():
@@ -52,3 +36,35 @@ def test_there_are_commands():
 
 def test_the_first_example_has_ten_lines():
     assert len([line for line in BLOCKS[0][0].splitlines() if line]) == 10
+
+
+@pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md", "CHANGELOG.md"])
+def test_links_lead_somewhere(name):
+    for target in re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", (ROOT / name).read_text(encoding="utf-8")):
+        assert target.startswith("https://") or (ROOT / target).exists(), target
+
+
+HEADLINE = {
+    "`ScoreClassifier` with its defaults": "scorewise",
+    "cross entropy, plug-in threshold": "plug_in",
+    "focal loss, tuned threshold": "focal_tuned",
+    "cross entropy, tuned threshold": "bce_tuned",
+    "weighted cross entropy, tuned threshold": "wbce_tuned",
+    "boosted trees, tuned threshold": "hgb_tuned",
+    "score-oriented loss as published, uniform prior": "sol_uniform",
+}
+
+
+def test_the_headline_table_is_that_of_the_results():
+    from benchmarks.quality import results, tables  # 8,000 results: not to be read while tests are collected
+
+    used = [name for name in tables.EVERYWHERE if name not in tables.BORROWING]
+    scores = tables.grid(results.read(results.FOLDER).values(), used)
+    ranks = dict(zip(used, tables.mean_ranks(scores), strict=True))
+    gains = {duel.other: duel.gain for duel in tables.duels(scores, "scorewise")}
+    told = re.findall(r"^\| (.*?) \| ([\d.]+) \| ([+−\d.]*) ?\|$", README, flags=re.MULTILINE)
+    assert [name for name, *_ in told] == list(HEADLINE)
+    for name, rank, gain in told:
+        method = HEADLINE[name]
+        assert float(rank) == pytest.approx(ranks[method], abs=0.05 + 1e-9)
+        assert float(gain.replace("−", "-") or 0) == pytest.approx(gains.get(method, 0.0), abs=0.0005 + 1e-9)

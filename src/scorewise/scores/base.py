@@ -13,6 +13,7 @@ from torch import Tensor
 from scorewise._values import is_number
 
 Linearity = Literal["cells", "totals", "none"]
+"""What a score is linear in: see `Score`."""
 
 
 class Cells(Protocol):
