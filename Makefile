@@ -52,7 +52,8 @@ SITE := docs/_build/html
 PORT ?= 8000
 docs: pages ## build the documentation, and serve it at http://localhost:8000 (PORT=...)
 	@echo 'http://localhost:$(PORT) (Ctrl-C ends it; $(SITE)/index.html can be opened as a file, too)'
-	@$(PY) -m http.server --bind localhost --directory $(SITE) $(PORT)
+	@$(PY) -m http.server --bind localhost --directory $(SITE) $(PORT) || \
+	  { echo 'error: nothing can be served at port $(PORT), which may be in use; name another: make docs PORT=8001' >&2; exit 1; }
 
 pages: $(DEV_DONE) ## only build it, with every warning an error, and check links, formulas and search
 	$(PY) -m sphinx -W --keep-going -q docs $(SITE)

@@ -1,8 +1,6 @@
 """The page in a real browser: what moves, what it shows then, and that it asks nothing of any network."""
 
 import dataclasses
-import os
-import shutil
 
 import pytest
 import torch
@@ -10,11 +8,10 @@ import torch
 import scorewise as sw
 from scorewise import report
 from scorewise.evaluation import evaluate
+from tests import browsers
 from tests import report_cases as cases
 
-playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium on this machine")
+pytestmark = browsers.needed
 
 EVIL = (
     "<script>alert(1)</script>",
@@ -29,11 +26,8 @@ EVIL = (
 
 @pytest.fixture(scope="module")
 def browser():
-    with playwright.sync_playwright() as p:
-        # as root, as in a container, there is no sandbox
-        found = p.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"] if os.geteuid() == 0 else [])
+    with browsers.started() as found:
         yield found
-        found.close()
 
 
 @pytest.fixture(scope="module")

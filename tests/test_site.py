@@ -1,19 +1,16 @@
 """The site as it was built by `make pages`: links, formulas, pictures and search, without a network."""
 
 import html.parser
-import os
-import shutil
 from pathlib import Path
 from urllib.parse import unquote, urldefrag, urlsplit
 
 import pytest
 
 import scorewise as sw
+from tests import browsers
 
 SITE = Path(__file__).parent.parent / "docs" / "_build" / "html"
 pytestmark = pytest.mark.skipif(not (SITE / "index.html").exists(), reason="the site is not built: make pages")
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-in_browser = pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium on this machine")
 PAGES = sorted(SITE.rglob("*.html"))
 
 
@@ -72,15 +69,11 @@ def test_every_example_has_a_picture():
 
 @pytest.fixture(scope="module")
 def browser():
-    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    with playwright.sync_playwright() as p:
-        # as root, as in a container, there is no sandbox
-        found = p.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"] if os.geteuid() == 0 else [])
+    with browsers.started() as found:
         yield found
-        found.close()
 
 
-@in_browser
+@browsers.needed
 def test_formulas_of_all_scores_are_set_without_a_network(browser):
     with browser.new_context(offline=True) as context:
         page = context.new_page()
@@ -96,7 +89,7 @@ def test_formulas_of_all_scores_are_set_without_a_network(browser):
         assert all(url.startswith(("file:", "data:")) for url in asked), asked
 
 
-@in_browser
+@browsers.needed
 @pytest.mark.parametrize("word", ["RaisedCosine", "threshold", "admissible"])
 def test_search_works_from_the_file_system(browser, word):
     with browser.new_context(offline=True) as context:
