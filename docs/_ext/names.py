@@ -2,10 +2,12 @@
 
 Signatures name things by the file that they are defined in (``scorewise.priors.base.ThresholdPrior``), and docstrings
 often by their last part alone. What is documented under a public name is linked by either. What stands on a page and
-begins with ``scorewise.``, and is not there, is a mistake.
+begins with ``scorewise.`` is a mistake if there is no such thing, or if it is not documented.
 """
 
 from __future__ import annotations
+
+from pkgutil import resolve_name
 
 from docutils import nodes
 from sphinx.addnodes import pending_xref
@@ -22,17 +24,30 @@ def resolve(app: Sphinx, env: BuildEnvironment, node: pending_xref, content: nod
     if node.get("refdomain") != "py":
         return None
     target = str(node["reftarget"]).removeprefix("~")
+    ours = target.startswith("scorewise.")
+    if ours and not _exists(target):
+        if (node.source or "").endswith(".md"):  # elsewhere it is a signature's, and private
+            _LOG.warning("there is no %s", target, location=node)
+        return None
     objects = env.domains.python_domain.objects
     last = target.rpartition(".")[2]
     found = sorted({name for name in objects if name == target or name.rpartition(".")[2] == last}, key=len)
-    if target.startswith("scorewise.") or "." not in target:
+    if ours or "." not in target:
         named = [name for name in found if objects[name].objtype != "attribute"] or found
-        if named and (len(named) == 1 or target.startswith("scorewise.")):
+        if named and (len(named) == 1 or ours):
             entry = objects[named[0]]
             return make_refnode(app.builder, str(node["refdoc"]), entry.docname, entry.node_id, content, named[0])
-    if target.startswith("scorewise.") and (node.source or "").endswith(".md"):
-        _LOG.warning("there is no %s in the reference", target, location=node)
+    if ours and (node.source or "").endswith(".md"):
+        _LOG.warning("%s is not in the reference", target, location=node)
     return None
+
+
+def _exists(name: str) -> bool:
+    try:
+        resolve_name(name)
+    except (AttributeError, ImportError):
+        return False
+    return True
 
 
 def inherited(app: Sphinx, kind: str, name: str, *_: object) -> bool | None:
