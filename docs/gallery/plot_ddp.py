@@ -79,7 +79,7 @@ with tempfile.TemporaryDirectory() as folder:
     alone = runpy.run_path(str(script))["train"](sync=True)  # with one process, sync changes nothing
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
     environment = os.environ | {"OMP_NUM_THREADS": "1", "TMPDIR": folder}
-    subprocess.run([*torchrun, script, out], check=True, capture_output=True, env=environment)  # noqa: S603
+    subprocess.run([*torchrun, script, out], check=True, capture_output=True, env=environment)  # noqa: S603  # our own script
     found = json.loads(out.read_text())
 
 for name, text in {"sync": "sync=True", "none": "no sync"}.items():

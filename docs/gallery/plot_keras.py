@@ -95,7 +95,7 @@ for name, (kind, loss, data) in ways.items():
     keras.utils.set_random_seed(0)
     model = kind([keras.Input((17,)), keras.layers.Dense(32, "relu"), keras.layers.Dense(1)])
     model.compile(keras.optimizers.Adam(0.01), loss)
-    after = keras.callbacks.LambdaCallback(on_epoch_end=lambda *_: judged[name].append(judge(model)))  # noqa: B023
+    after = keras.callbacks.LambdaCallback(on_epoch_end=lambda *_: judged[name].append(judge(model)))  # noqa: B023  # it is called within this turn
     judged[name] = []
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "__array__", DeprecationWarning)  # NumPy's, of how Keras asks it
