@@ -123,6 +123,8 @@ def main() -> None:
             parameters = nn.utils.parameters_to_vector(net.module_.parameters()).tolist()
             kept = {"losses": net.history[:, "valid_loss"], "score": score, "parameters": parameters}
             options.out.write_text(json.dumps(kept))
+    if shared:  # else processes are torn apart while they talk
+        shared["accelerator"].end_training()
 
 
 def criterion() -> Callable[..., Tensor]:

@@ -137,6 +137,7 @@ def main() -> None:
             kept = {"losses": losses, "score": result["eval_score"], "parameters": parameters}
             options.out.write_text(json.dumps(kept))
         print(f"held-out hours: loss {losses[-1]:.6f}, value-weighted TSS {result['eval_score']:.4f}")
+    trainer.accelerator.end_training()  # else processes are torn apart while they talk
 
 
 def batches_of(part: sw.datasets.BeijingPM25, size: int, *, shuffle: bool) -> DataLoader:
