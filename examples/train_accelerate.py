@@ -18,7 +18,7 @@ from typing import Any
 import torch
 from accelerate import Accelerator
 from accelerate.utils import send_to_device
-from torch import nn
+from torch import distributed, nn
 from torch.utils.data import DataLoader, TensorDataset
 
 import scorewise as sw
@@ -42,8 +42,14 @@ class Progress:
 
 
 def main() -> None:
+    """Train, then end the group of processes: PyTorch may hang when a model ends after the group it talks through."""
+    train(read_options())
+    if distributed.is_initialized():
+        distributed.destroy_process_group()
+
+
+def train(options: argparse.Namespace) -> None:
     """Train, judge and save after each epoch, and print the last judgement."""
-    options = read_options()
     torch.set_num_threads(1)  # the network is small: a second thread would wait more than work
     # Not with gradient_accumulation_steps, which would take the mean of the scores of batches.
     accelerator = Accelerator(cpu=True)
@@ -91,7 +97,6 @@ def main() -> None:
     if options.out and accelerator.is_main_process:
         parameters = nn.utils.parameters_to_vector(network.parameters()).tolist()
         options.out.write_text(json.dumps({"losses": progress.losses, "score": score, "parameters": parameters}))
-    accelerator.end_training()
 
 
 def batches_of(part: sw.datasets.BeijingPM25, size: int, *, shuffle: bool = True) -> DataLoader:

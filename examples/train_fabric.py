@@ -18,7 +18,7 @@ from pathlib import Path
 
 import torch
 from lightning.fabric import Fabric
-from torch import nn
+from torch import distributed, nn
 from torch.utils.data import DataLoader, TensorDataset
 
 import scorewise as sw
@@ -27,8 +27,14 @@ WEIGHT = sw.weights.Value(sw.weights.PUBLISHED, isolated=2)  # an early alarm is
 
 
 def main() -> None:
+    """Train, then end the group of processes: PyTorch may hang when a model ends after the group it talks through."""
+    train(read_options())
+    if distributed.is_initialized():
+        distributed.destroy_process_group()
+
+
+def train(options: argparse.Namespace) -> None:
     """Train, judge and save after each epoch, and print the last judgement."""
-    options = read_options()
     torch.set_num_threads(1)  # the network is small: a second thread would wait more than work
     for name in ("lightning.fabric", "lightning.pytorch"):
         logging.getLogger(name).setLevel(logging.WARNING)

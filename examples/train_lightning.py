@@ -21,7 +21,7 @@ from typing import Any
 import torch
 from lightning.pytorch import LightningModule, Trainer
 from lightning.pytorch.callbacks import ModelCheckpoint
-from torch import Tensor, nn
+from torch import Tensor, distributed, nn
 from torch.utils.data import DataLoader, TensorDataset
 
 import scorewise as sw
@@ -97,14 +97,14 @@ class MicroBatchForecaster(Forecaster):
 
 
 def main() -> None:
+    """Train, then end the group of processes: PyTorch may hang when a model ends after the group it talks through."""
+    train(read_options())
+    if distributed.is_initialized():
+        distributed.destroy_process_group()
+
+
+def train(options: argparse.Namespace) -> None:
     """Train, judge and save after each epoch, and print the last judgement."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--epochs", type=int, default=6, help="passes over the hours (default: %(default)s)")
-    parser.add_argument("--batch-size", type=int, default=1024, help="hours in a step (default: %(default)s)")
-    parser.add_argument("--micro-batches", type=int, default=1, help="parts of a process's step (default: %(default)s)")
-    parser.add_argument("--checkpoint", type=Path, help="file to write, and to go on from if it is there")
-    parser.add_argument("--out", type=Path, help="JSON file for the result")
-    options = parser.parse_args()
     for name in ("lightning.fabric", "lightning.pytorch"):
         logging.getLogger(name).setLevel(logging.WARNING)
     warnings.filterwarnings("ignore", ".*LeafSpec")  # Lightning 2.6 asks PyTorch 2.13 in an old way
@@ -144,6 +144,17 @@ def batches_of(part: sw.datasets.BeijingPM25, size: int, *, shuffle: bool = True
     sampler = sw.series.ChronologicalBatchSampler(size, times=part.times, context=WEIGHT.reach, shuffle=shuffle)
     data = sw.series.WithContext(TensorDataset(part.features.double(), part.targets))
     return DataLoader(data, batch_sampler=sampler)
+
+
+def read_options() -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--epochs", type=int, default=6, help="passes over the hours (default: %(default)s)")
+    parser.add_argument("--batch-size", type=int, default=1024, help="hours in a step (default: %(default)s)")
+    parser.add_argument("--micro-batches", type=int, default=1, help="parts of a process's step (default: %(default)s)")
+    parser.add_argument("--checkpoint", type=Path, help="file to write, and to go on from if it is there")
+    parser.add_argument("--out", type=Path, help="JSON file for the result")
+    return parser.parse_args()
 
 
 if __name__ == "__main__":

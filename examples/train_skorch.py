@@ -20,7 +20,7 @@ import torch
 from skorch import NeuralNet
 from skorch.callbacks import Callback
 from skorch.hf import AccelerateMixin
-from torch import Tensor, nn
+from torch import Tensor, distributed, nn
 from torch.utils.data import DataLoader, TensorDataset, default_collate
 
 import scorewise as sw
@@ -82,12 +82,14 @@ class Judge(Callback):
 
 
 def main() -> None:
+    """Train, then end the group of processes: PyTorch may hang when a model ends after the group it talks through."""
+    train(read_options())
+    if distributed.is_initialized():
+        distributed.destroy_process_group()
+
+
+def train(options: argparse.Namespace) -> None:
     """Train, judge after each epoch, and print the last judgement."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--epochs", type=int, default=6, help="passes over the hours (default: %(default)s)")
-    parser.add_argument("--batch-size", type=int, default=1024, help="hours in a step (default: %(default)s)")
-    parser.add_argument("--out", type=Path, help="JSON file for the result")
-    options = parser.parse_args()
     torch.set_num_threads(1)  # the network is small: a second thread would wait more than work
     world = int(os.environ.get("WORLD_SIZE", "1"))
     kind, shared = ScoreNet, {}
@@ -123,8 +125,6 @@ def main() -> None:
             parameters = nn.utils.parameters_to_vector(net.module_.parameters()).tolist()
             kept = {"losses": net.history[:, "valid_loss"], "score": score, "parameters": parameters}
             options.out.write_text(json.dumps(kept))
-    if shared:  # else processes are torn apart while they talk
-        shared["accelerator"].end_training()
 
 
 def criterion() -> Callable[..., Tensor]:
@@ -143,6 +143,15 @@ def collate(samples: list[Any]) -> tuple[dict[str, Any], Tensor]:
     """Inputs and targets, and nothing else: skorch takes pairs."""
     x, y, where = default_collate(samples)
     return {"x": x, "where": where}, y
+
+
+def read_options() -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--epochs", type=int, default=6, help="passes over the hours (default: %(default)s)")
+    parser.add_argument("--batch-size", type=int, default=1024, help="hours in a step (default: %(default)s)")
+    parser.add_argument("--out", type=Path, help="JSON file for the result")
+    return parser.parse_args()
 
 
 if __name__ == "__main__":

@@ -26,8 +26,14 @@ WEIGHT = sw.weights.Value(sw.weights.PUBLISHED, isolated=2)  # an early alarm is
 
 
 def main() -> None:
+    """Train, then end the group of processes: PyTorch may hang when a model ends after the group it talks through."""
+    train(read_options())
+    if distributed.is_initialized():
+        distributed.destroy_process_group()
+
+
+def train(options: argparse.Namespace) -> None:
     """Train, judge after each epoch, and print the last judgement."""
-    options = read_options()
     torch.set_num_threads(1)  # the network is small: a second thread would wait more than work
     if distributed.is_torchelastic_launched():
         distributed.init_process_group("gloo")  # on GPUs "nccl", and x, y and where go there
@@ -78,8 +84,6 @@ def main() -> None:
         if options.out:
             options.out.write_text(json.dumps({"losses": losses, "score": score, "parameters": parameters}))
         print(f"held-out hours: loss {value:.6f}, value-weighted TSS {score:.4f}")
-    if world > 1:
-        distributed.destroy_process_group()
 
 
 def batches_of(part: sw.datasets.BeijingPM25, size: int, *, shuffle: bool = True, workers: int = 0) -> DataLoader:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor, distributed, nn
 from torch.utils.data import DataLoader, TensorDataset, default_collate
 from transformers import Trainer, TrainingArguments
 from transformers.trainer_utils import EvalLoopOutput, get_last_checkpoint
@@ -87,14 +87,14 @@ class ScoreTrainer(Trainer):
 
 
 def main() -> None:
+    """Train, then end the group of processes: PyTorch may hang when a model ends after the group it talks through."""
+    train(read_options())
+    if distributed.is_initialized():
+        distributed.destroy_process_group()
+
+
+def train(options: argparse.Namespace) -> None:
     """Train, judge and save after each epoch, and print the last judgement."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--epochs", type=int, default=6, help="passes over the hours (default: %(default)s)")
-    parser.add_argument("--batch-size", type=int, default=1024, help="hours in a step (default: %(default)s)")
-    parser.add_argument("--micro-batches", type=int, default=1, help="parts of a process's step (default: %(default)s)")
-    parser.add_argument("--checkpoint", type=Path, help="folder to write to, and to go on from if it is there")
-    parser.add_argument("--out", type=Path, help="JSON file for the result")
-    options = parser.parse_args()
     torch.set_num_threads(1)  # the network is small: a second thread would wait more than work
     arguments = TrainingArguments(
         output_dir=options.checkpoint or tempfile.gettempdir(),  # where nothing is written without checkpoints
@@ -137,7 +137,6 @@ def main() -> None:
             kept = {"losses": losses, "score": result["eval_score"], "parameters": parameters}
             options.out.write_text(json.dumps(kept))
         print(f"held-out hours: loss {losses[-1]:.6f}, value-weighted TSS {result['eval_score']:.4f}")
-    trainer.accelerator.end_training()  # else processes are torn apart while they talk
 
 
 def batches_of(part: sw.datasets.BeijingPM25, size: int, *, shuffle: bool) -> DataLoader:
@@ -150,6 +149,17 @@ def batches_of(part: sw.datasets.BeijingPM25, size: int, *, shuffle: bool) -> Da
 def collate(samples: list[Any]) -> dict[str, Any]:
     """A batch with names, as the Trainer wants it."""
     return dict(zip(("x", "labels", "where"), default_collate(samples), strict=True))
+
+
+def read_options() -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--epochs", type=int, default=6, help="passes over the hours (default: %(default)s)")
+    parser.add_argument("--batch-size", type=int, default=1024, help="hours in a step (default: %(default)s)")
+    parser.add_argument("--micro-batches", type=int, default=1, help="parts of a process's step (default: %(default)s)")
+    parser.add_argument("--checkpoint", type=Path, help="folder to write to, and to go on from if it is there")
+    parser.add_argument("--out", type=Path, help="JSON file for the result")
+    return parser.parse_args()
 
 
 if __name__ == "__main__":

@@ -19,6 +19,7 @@ from torch import distributed
 from tests.ranks import results, together
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
+UNHURRIED = Path(__file__).parent / "unhurried.py"
 NEEDED = {
     "torchrun": [],
     "accelerate": ["accelerate"],
@@ -44,7 +45,7 @@ class Run:
         folder.mkdir(parents=True)
         self.name, self.out, self.log = name, folder / "out.json", folder / "log.txt"
         torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", processes]
-        launcher = torchrun if processes > 1 else []
+        launcher = [*torchrun, UNHURRIED] if processes > 1 else []
         command = [sys.executable, *launcher, EXAMPLES / f"train_{name}.py", "--out", self.out, *options]
         alone = {name: value for name, value in os.environ.items() if name not in {"RANK", "WORLD_SIZE"}}
         settings = ("HF_HUB_OFFLINE", "HF_HUB_DISABLE_TELEMETRY", "OMP_NUM_THREADS", "PYTHONUNBUFFERED")

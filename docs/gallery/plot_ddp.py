@@ -72,6 +72,8 @@ if __name__ == "__main__":
 #
 # The command is what one would type in a shell as
 # ``torchrun --standalone --nproc-per-node 2 train.py found.json``. On GPUs the backend is ``nccl`` instead of ``gloo``.
+# The group of processes ends when ``train`` has returned, and the model in it is gone: with ``gloo``, PyTorch may hang
+# when a ``DistributedDataParallel`` ends after the group that it talks through, and abort when nobody ends the group.
 
 with tempfile.TemporaryDirectory() as folder:
     script, out = Path(folder, "train.py"), Path(folder, "found.json")
