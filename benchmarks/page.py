@@ -125,7 +125,7 @@ def _weights(kept: Kept) -> list[str]:
         lines.append(f"| ms | {' | '.join(_ms(row) for row in rows)} |")
         if "ratio" in rows[0]:
             ratios = [f"{row['ratio']:.2f} ×" for row in rows]
-            lines.append(f"| beside cross entropy | {' | '.join(ratios)} |")
+            lines.append(f"| beside cross entropy, measured with it | {' | '.join(ratios)} |")
         lines.append("")
     if "loop" in kept:
         ours, plain = kept["loop"]
@@ -159,11 +159,12 @@ def _curves(kept: Kept) -> list[str]:
 
 def _growth(kept: Kept) -> list[str]:
     told = """The b of time ~ size^b, by least squares on logarithms, with its standard error, over the sizes at which a
-call takes at least 4 × as long as the fastest: below, fixed costs dominate. n log n is about n^1.07 there.
+call takes at least 4 × as long as the fastest: below, fixed costs dominate. Where fewer than three such sizes were
+measured there is no line to fit. n log n is about n^1.07 there.
 """
     lines = ["### Growth\n", told, "| | over | from | to | b |\n|---|---|---:|---:|---:|"]
     for row in kept["exponents"]:
-        b = "fixed costs dominate" if row["b"] is None else f"{row['b']:.2f} ± {row['error']:.2f}"
+        b = "too few sizes" if row["b"] is None else f"{row['b']:.2f} ± {row['error']:.2f}"
         what = ": ".join(filter(None, (row["of"], row["what"])))
         lines.append(f"| {what} | {row['over']} | {row['from']:,} | {row['to']:,} | {b} |")
     return [*lines, ""]

@@ -381,6 +381,18 @@ def test_best_by_hand(predictions, targets, score, threshold, value):
     assert curve.best() == (threshold, value)
 
 
+@pytest.mark.parametrize("unit", [1e-200, 1e-15, 1e-6, 1.0, 1e15, 1e200])
+def test_costs_may_be_counted_in_any_unit(unit):
+    """The best threshold makes no error. That above it makes one, and its stretch is wider."""
+    p, y = np.array([0.1, 0.3, 0.6, 0.9]), np.array([0, 0, 1, 1])
+    threshold, value = sw.score_curve(p, y, "cost", sw.weights.Cost(unit, unit)).best()
+    assert (threshold, value) == (pytest.approx(0.45), 0.0)
+    assert sw.best_threshold(p, y, "cost", sample_weight=np.full(4, unit)) == threshold
+    # two stretches, of which either makes one error: the wider
+    y = np.array([0, 1, 0, 1])
+    assert sw.best_threshold(p, y, "cost", sw.weights.Cost(unit / 3, unit / 3)) == pytest.approx(0.75)
+
+
 def test_the_widest_of_those_that_are_equal_but_for_rounding():
     """The same thirty samples add up to the same, though not to the last bit: 0.1 + 0.2 + … depends on the order."""
     weights = [0.1 * k for k in range(1, 16)]

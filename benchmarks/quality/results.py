@@ -46,13 +46,13 @@ def read(folder: Path) -> dict[Key, Row]:
     """All results, sorted."""
     found: dict[Key, Row] = {}
     if table(folder).exists():
-        kept = json.loads(table(folder).read_text())
+        kept = _parsed(table(folder))
         for values in kept["rows"]:
             row = dict(zip(kept["columns"], values, strict=True))
             row["versions"] = kept["versions"][row["versions"]]
             found[key(row)] = row
     for path in folder.glob("*.json"):
-        row = json.loads(path.read_text())
+        row = _parsed(path)
         found[key(row)] = {name: row.get(name) for name in COLUMNS}
     return dict(sorted(found.items()))
 
@@ -84,6 +84,13 @@ def prepare(folder: Path) -> None:
     note = folder / ".gitignore"
     if not note.exists():
         note.write_text("*\n")
+
+
+def _parsed(path: Path) -> Any:
+    try:
+        return json.loads(path.read_text())
+    except ValueError as error:
+        raise ValueError(f"{path} is no JSON: {error}. Delete it, and what it held is made anew.") from error
 
 
 def _write(path: Path, text: str) -> None:

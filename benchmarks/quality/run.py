@@ -17,6 +17,7 @@ import itertools
 import os
 import statistics
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -184,11 +185,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--sets", nargs="+", choices=data.names(), default=data.names(), metavar="NAME")
     parser.add_argument("--scores", nargs="+", choices=goals.names(), default=goals.names(), metavar="NAME")
     parser.add_argument("--methods", nargs="+", choices=list(METHODS), metavar="NAME")
-    parser.add_argument("--seeds", type=int, default=5, help="seeds 0, 1, … (default: %(default)s)")
-    parser.add_argument("--workers", type=int, default=os.cpu_count(), help="processes (default: %(default)s)")
+    parser.add_argument("--seeds", type=_number, default=5, help="seeds 0, 1, … (default: %(default)s)")
+    parser.add_argument("--workers", type=_number, default=os.cpu_count(), help="processes (default: %(default)s)")
     parser.add_argument("--out", type=Path, default=results.FOLDER, help="where results are kept")
     parser.add_argument("--again", action="store_true", help="make known results anew")
-    parser.add_argument("--reference", default="scorewise", help="the method that tables compare with the others")
+    parser.add_argument(
+        "--reference",
+        choices=list(METHODS),
+        default="scorewise",
+        metavar="NAME",
+        help="the method that tables compare with the others",
+    )
     parser.add_argument("--quick", action="store_true", help="a small part, held against figures that are kept")
     options = parser.parse_args(argv)
     if options.quick:
@@ -199,12 +206,20 @@ def main(argv: Sequence[str] | None = None) -> int:
             f"not installed: {', '.join(absent)}. pip install --no-deps -r benchmarks/quality/requirements.txt"
         )
     results.prepare(options.out)
-    known = results.read(options.out)
+    try:
+        known = results.read(options.out)
+    except ValueError as error:
+        parser.error(str(error))
     wanted = {
         name: [goal for goal in goals.of(data.kind(name)) if goal.name in options.scores] for name in options.sets
     }
     made = {} if options.again else known
-    todo = jobs(wanted, [METHODS[name] for name in options.methods or MAIN], options.seeds, made)
+    methods = [METHODS[name] for name in options.methods or MAIN]
+    if not jobs(wanted, methods, options.seeds, {}):
+        parser.error("none of these methods is for any of these sets and scores, so that there is nothing to fit.")
+    if stale := _otherwise_made(made):
+        print(f"Known results are not made again, but of {len(known):,} there are {stale}. --again makes them anew.")
+    todo = jobs(wanted, methods, options.seeds, made)
     if options.methods is None:
         some = {name: [goal for goal in wanted[name] if goal.name in PARTLY] for name in wanted}
         halved = {name: some[name] for name in data.chosen_on() if name in some}
@@ -215,6 +230,25 @@ def main(argv: Sequence[str] | None = None) -> int:
     if options.out == results.FOLDER:
         tables.write()
     return 0
+
+
+def _number(text: str) -> int:
+    """A whole number of at least 1."""
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"must be a whole number of at least 1, saw {text!r}")
+    return int(text)
+
+
+def _otherwise_made(known: Mapping[results.Key, results.Row]) -> str:
+    """How many results come from another scorewise than this one, in words; "" if none do."""
+    others = Counter(_scorewise(str(row["versions"])) for row in known.values() if row["error"] is None)
+    others.pop(_scorewise(versions()), None)
+    return "; ".join(f"{count:,} by {told}" for told, count in others.most_common())
+
+
+def _scorewise(made_with: str) -> str:
+    """Its version and commit, of all versions that a result was made with."""
+    return next((one for one in made_with.split(", ") if one.startswith("scorewise ")), "an unknown version")
 
 
 def _judged(decider: Decider, goal: Goal, validation: Rows, test: Rows) -> dict[str, object]:

@@ -46,7 +46,7 @@ def where_allowed(thresholds: Tensor, cells: Tally, bounds: Sequence[tuple[score
     allowed: Tensor | None = None
     for k, (score, bound) in enumerate(bounds):
         values = score_along(score, cells)
-        met = values >= bound - slack(score, bound)
+        met = values >= bound - slack(score, bound, values)
         both = met if allowed is None else met & allowed
         if not bool(both.any()):
             place = choose(score, thresholds, values, allowed)
@@ -74,7 +74,7 @@ def choose(score: scores.Score, thresholds: Tensor, values: Tensor, allowed: Ten
         if not bool(usable.any()):
             raise ValueError(f"the score {score.name} is NaN at every threshold.")
         top = float(goodness[usable].max())
-    best = goodness >= top - slack(score, top)
+    best = goodness >= top - slack(score, top, values)
     equal = (best if usable is None else best & usable).nonzero().squeeze(1)
     if len(equal) == 1:
         return int(equal)
@@ -84,11 +84,24 @@ def choose(score: scores.Score, thresholds: Tensor, values: Tensor, allowed: Ten
     return int(equal[int(widths.argmax())])
 
 
-def slack(score: scores.Score, value: float) -> float:
-    """By how much values around this one may differ that are equal in exact arithmetic: a few roundings."""
+def slack(score: scores.Score, value: float, values: Tensor) -> float:
+    """By how much values around this one may differ that are equal in exact arithmetic: a few roundings.
+
+    Args:
+        score: The score.
+        value: The one.
+        values: All that it is one of. They tell how large the sums are that a score without bounds is made of: a cost
+            may be counted in any unit.
+    """
     if math.isinf(value):
         return 0.0
-    return 64 * torch.finfo(torch.float64).eps * max(abs(value), min(1.0, max(map(abs, score.range))))
+    most = max(map(abs, score.range))
+    if math.isinf(most):
+        finite = values[values.isfinite()]
+        most = float(finite.abs().max()) if len(finite) else 0.0
+    else:
+        most = min(1.0, most)
+    return 64 * torch.finfo(torch.float64).eps * max(abs(value), most)
 
 
 def inside(thresholds: Tensor, place: int) -> float:

@@ -101,5 +101,5 @@ class Resampled:
 
 def _less(score: Score, one: Tensor, other: Tensor) -> Tensor:
     """The difference of scores, 0 where it is a matter of rounding: equal ones are ties."""
-    gain = one - other
-    return torch.where(gain.abs() <= slack(score, float(torch.maximum(one.abs(), other.abs()).max())), 0.0, gain)
+    gain, size = one - other, torch.maximum(one.abs(), other.abs())
+    return torch.where(gain.abs() <= slack(score, float(size.max()), size.reshape(-1)), 0.0, gain)
