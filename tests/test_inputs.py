@@ -494,6 +494,22 @@ def test_compiled_ratios_are_not_too_steep_either(compiled, name):
 # ---------------------------------------------------------------------------------------------------- combined
 
 
+def test_a_loss_that_does_not_take_an_argument_is_named():
+    both = sw.CombinedLoss([(0.5, sw.ScoreLoss("tss")), (0.5, torch.nn.BCEWithLogitsLoss())])
+    logits, targets = torch.randn(4, generator=torch.Generator().manual_seed(0)), torch.tensor([0.0, 1.0, 0.0, 1.0])
+    assert both(logits, targets).isfinite()
+    told = r"called with the same arguments, here with mask=, but BCEWithLogitsLoss does not take .*'mask'.* Wrap it"
+    with pytest.raises(TypeError, match=told):
+        both(logits, targets, mask=targets > 0)
+    with pytest.raises(TypeError, match=r"^\S*forward\(\) missing"):  # whatever else is wrong is told as it is
+        sw.CombinedLoss([(1.0, torch.nn.GaussianNLLLoss())])(logits, targets)
+
+
+def test_classes_in_numbers_are_led_to_the_losses_for_them():
+    with pytest.raises(ValueError, match=r"numbers of classes, see SimplexLoss and OneVsRestLoss"):
+        sw.ScoreLoss("tss")(torch.zeros(5, 3), torch.tensor([0, 1, 2, 1, 0]))
+
+
 def test_a_combined_loss_is_the_weighted_sum():
     a, b = sw.ScoreLoss("tss"), sw.ScoreLoss("error_rate", prior=NARROW)
     logits = torch.randn(20, dtype=torch.float64, generator=torch.Generator().manual_seed(0)).requires_grad_()

@@ -403,6 +403,35 @@ def test_works_without_numpy():
     assert done.stdout.splitlines() == ["[24, 0]", "[1, 0] [0, 2]", "[True, False]"]
 
 
+@pytest.mark.parametrize("kind", ["datetimes", "integers", "floats"])
+def test_every_series_has_a_minute_of_its_own(kind):
+    """Gauges report at :00, :20 and :50; an hour is one lag for each, with a gap, and all count from the same zero."""
+    minutes = [0, 60, 180, 20, 80, 230, 1_490, 50]
+    groups = ["a", "a", "a", "b", "b", "c", "c", "c"]
+    made = {
+        "datetimes": ([datetime(2024, 1, 1) + timedelta(minutes=m) for m in minutes], HOUR),
+        "integers": (minutes, 60),
+        "floats": ([m / 60 for m in minutes], 1.0),
+    }
+    assert lags(*made[kind], groups=groups).tolist() == [m // 60 for m in minutes]
+    shuffled = [7, 2, 4, 0, 6, 1, 3, 5]
+    stamps, step = made[kind]
+    mixed = lags([stamps[k] for k in shuffled], step, groups=[groups[k] for k in shuffled])
+    assert mixed.tolist() == [minutes[k] // 60 for k in shuffled]
+    with pytest.raises(ValueError, match=r"after the earliest, index 0 .*5 of 8 do not"):
+        lags(stamps, step)
+
+
+def test_off_the_grid_of_its_series():
+    stamps = [datetime(2024, 1, 1, 0, m) for m in (0, 20, 50)] + [datetime(2024, 1, 1, 1, 30)]
+    told = (
+        r"after the earliest of their series, index 1 \(2024-01-01 00:20:00\), but 2 of 4 do not: the first, index 2 "
+        r"\(2024-01-01 00:50:00\), is 0:30:00 past a step.* such as 0:10:00,"
+    )
+    with pytest.raises(ValueError, match=told):
+        lags(stamps, HOUR, groups=["a", "b", "b", "b"])
+
+
 # ------------------------------------------------------------------------------------------------------ refusals
 
 
@@ -415,7 +444,7 @@ def test_works_without_numpy():
             (
                 r"whole steps of 1:00:00 after the earliest, index 0 \(2024-01-01 00:00:00\), but 3 of 4 do not: the "
                 r"first, index 1 \(2024-01-01 00:30:00\), is 0:30:00 past a step\. Pass a step that divides all "
-                r"distances, such as 0:10:00, or round the timestamps first\.$"
+                r"distances, such as 0:10:00, which is one lag then, or round the timestamps first\.$"
             ),
         ),
         (
@@ -427,8 +456,12 @@ def test_works_without_numpy():
             ),
         ),
         ([10, 17, 45], 5, r"steps of 5 after .*index 0 \(10\), but 1 of 3 .* index 1 \(17\), is 2 past .* such as 7,"),
-        ([10.0, 16.0, 49.0], 4.0, r"2 of 3 do not: the first, index 1 \(16\.0\), is 2 past a step.*, such as 3, or"),
-        (torch.tensor([0.5, 1.25]), 0.5, r"index 1 \(1\.25\), is 0\.25 past a step\. .* all distances, or round"),
+        ([10.0, 16.0, 49.0], 4.0, r"2 of 3 do not: the first, index 1 \(16\.0\), is 2 past a step.*, such as 3, which"),
+        (
+            torch.tensor([0.5, 1.25]),
+            0.5,
+            r"index 1 \(1\.25\), is 0\.25 past a step\. .* all distances, which is one lag",
+        ),
         ([10**18, 10**18 + 1], 1.001, r"1 of 2 do not: .* such as 1,"),
         (
             np.array([0, 10**14 + 5], "M8[s]"),

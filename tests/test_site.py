@@ -97,3 +97,23 @@ def test_search_works_from_the_file_system(browser, word):
         page.goto(f"{(SITE / 'search.html').as_uri()}?q={word}")
         page.wait_for_selector("ul.search li a", timeout=20_000)
         assert page.locator("ul.search li a").count() >= 1
+
+
+WIDTHS = (400, 800, 1000, 1060, 1100, 1180, 1240, 1320, 1366, 1440, 1536, 1600, 1660, 1664, 1680, 1920)
+BOXES = """() => [...document.querySelectorAll("article, .toc-sticky, .content-icon-container")]
+    .map((part) => part.getBoundingClientRect())
+    .map((box) => [box.left, box.right, box.width])"""
+
+
+@browsers.needed
+@pytest.mark.parametrize("name", ["theory/value.html", "choosing.html", "benchmarks/quality.html"])
+def test_no_window_cuts_a_page_off(browser, name):
+    """The theme lets nobody scroll to the right: what is beyond the window is lost."""
+    with browser.new_context(offline=True) as context:
+        page = context.new_page()
+        page.goto((SITE / name).as_uri())
+        for width in WIDTHS:
+            page.set_viewport_size({"width": width, "height": 800})
+            # in a narrow window the second column waits beside it, and is moved in when it is asked for
+            ends = [right for left, right, wide in page.evaluate(BOXES) if wide and left < width]
+            assert 0 < max(ends) <= width, (width, ends)

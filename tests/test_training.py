@@ -972,6 +972,26 @@ def test_time_is_counted_from_the_beginning_of_fit(clock, monkeypatch):
     assert model.history_[-1]["seconds"] == clock.now - begun == 36
 
 
+def test_imports_take_no_time_of_it(clock, monkeypatch):
+    """What trains may take longer to import than training is allowed."""
+    Slow.seconds = itertools.repeat(1.0)
+    plain = classifier._one_device
+
+    def slow():
+        clock.now += 1000
+        return plain()
+
+    monkeypatch.setattr(classifier, "_one_device", slow)
+    assert quick(module=Slow(), steps=50, max_time=26.0).fit(X, Y).history_[-1]["step"] == 20
+
+
+def test_a_network_that_is_untrained_for_want_of_time_is_told(clock):
+    Slow.seconds = itertools.repeat(100.0)
+    with pytest.warns(UserWarning, match=r"no step fitted into max_time=5 s: the network is untrained"):
+        model = quick(module=Slow(), steps=50, max_time=5.0).fit(X, Y)
+    assert model.history_[-1]["step"] == 0
+
+
 def test_a_race_shares_the_time(clock):
     Slow.seconds = itertools.repeat(1.0)
     Slow.judging = 0.5

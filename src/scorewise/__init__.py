@@ -9,7 +9,19 @@ from typing import TYPE_CHECKING
 from scorewise._extras import loader
 
 if TYPE_CHECKING:
-    from scorewise import curves, datasets, evaluation, metrics, multiclass, parallel, priors, scores, series, weights
+    from scorewise import (
+        curves,
+        datasets,
+        evaluation,
+        metrics,
+        multiclass,
+        parallel,
+        priors,
+        report,
+        scores,
+        series,
+        weights,
+    )
     from scorewise.confusion import ConfusionMatrix, confusion_matrix, expected_confusion_matrix
     from scorewise.curves import ScoreCurve, best_threshold, score_curve, theorem_gap
     from scorewise.ensemble import EpochEnsemble
@@ -39,6 +51,7 @@ __all__ = [
     "multiclass",
     "parallel",
     "priors",
+    "report",
     "score_curve",
     "scores",
     "series",
@@ -68,6 +81,7 @@ __getattr__ = loader(
     | {
         "ScoreClassifier": ("estimator.classifier", "sklearn"),
         "ScoreThresholdClassifier": ("estimator.threshold", "sklearn"),
+        "report": ("report", "report"),
     },
 )
 

@@ -247,4 +247,6 @@ def _reshape_hint(x: Tensor, y: Tensor, name: str) -> str:
         return f" If there is one label, pass {name}.squeeze(-1)." if x.dim() == 2 else ""
     if y.shape == (*x.shape, 1):
         return " If there is one label, pass targets.squeeze(-1)."
+    if x.dim() == 2 and y.shape == x.shape[:1]:
+        return " If the targets are numbers of classes, see SimplexLoss and OneVsRestLoss."
     return ""

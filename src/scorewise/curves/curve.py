@@ -183,7 +183,8 @@ def score_curve(
             all labels.
         weight: What an error costs, an object of `scorewise.weights` that sees the threshold through alarms only: not
             Margin, nor Custom. With labels, one for all or a list of one for each.
-        from_logits: Whether ``predictions`` are logits; thresholds are probabilities all the same.
+        from_logits: Whether ``predictions`` are logits; thresholds are probabilities all the same. Logits
+            above 17 (in float64: 37) are all the same probability, 1: nothing lies between them.
         groups: The series that each sample belongs to, as for `confusion_matrix`.
         times: When, in whole units of one lag, as for `confusion_matrix`.
         mask: True where a sample counts, as for `confusion_matrix`.
@@ -259,7 +260,8 @@ def best_threshold(
         weight: What an error costs.
         at_least: What other scores of the same (weighted) matrix must reach, as {"precision": 0.9}. If they cannot, the
             error says what they can.
-        from_logits: Whether ``predictions`` are logits; the threshold is a probability all the same.
+        from_logits: Whether ``predictions`` are logits; the threshold is a probability all the same. Logits
+            above 17 (in float64: 37) are all the same probability, 1: nothing lies between them.
         groups: The series that each sample belongs to.
         times: When, in whole units of one lag.
         mask: True where a sample counts.

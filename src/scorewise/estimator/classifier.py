@@ -237,7 +237,9 @@ class ScoreClassifier(ScoreParameter, ClassifierMixin, BaseEstimator):  # type: 
         context = self._known(rows, sample_weight=sample_weight, groups=groups, times=times, costs=costs)
         problem = self._problem()
         ordered = "times" in context or problem.reach > 0 or self.horizon > 0
+        loading = time.monotonic()
         fabric = self.fabric if self.fabric is not None else _one_device()
+        begun += time.monotonic() - loading  # to import what trains may take longer than max_time
         store = Checkpoint(checkpoint, check_random_state(self.random_state).randint(2**31 - 1))
         seed = fabric.broadcast(store.seed)
         how: Any = {"ordered": ordered, "gap": self.horizon + problem.reach, "seed": seed}

@@ -193,7 +193,7 @@ class _Rows:
         times = "" if self.times is None else f", times from {self.times.min()} to {self.times.max()}"
         return ValueError(
             f"cannot {what} with two classes in each part{gap}; saw {len(self.targets)} rows{groups}{times}, and "
-            f"{seen}. Pass more rows of the rare class, or validation data of your own."
+            f"{seen}. Pass more rows of the rare class."
         )
 
     def most_parts(self) -> int:

@@ -119,6 +119,11 @@ class Trainer:
             if isinstance(error, KeyboardInterrupt):
                 self.interrupted = True
                 warnings.warn("fit was interrupted: the best network so far is kept.", stacklevel=2)
+            elif not any(runner.step for runner in self.runners):
+                warnings.warn(
+                    f"no step fitted into max_time={self.recipe.max_time:g} s: the network is untrained. Allow more.",
+                    stacklevel=2,
+                )
             if all(runner.best() is None for runner in self.runners):
                 self._evaluate(self.runners[0], math.nan)
         return max(self.runners, key=lambda one: _value(one.best()))

@@ -56,7 +56,7 @@ class CombinedLoss(SummedLoss):
 
     def forward(self, *args: Any, **kwargs: Any) -> Tensor:
         """The weighted sum of the losses, each called with these arguments."""
-        return self._combined([loss(*args, **kwargs) for loss in self.losses])
+        return self._combined([_called(loss, args, kwargs) for loss in self.losses])
 
     def _combined(self, values: Sequence[Tensor]) -> Tensor:
         for value, loss in zip(values, self.losses, strict=True):
@@ -114,3 +114,17 @@ class CombinedLoss(SummedLoss):
     def extra_repr(self) -> str:
         """The weights, for the module's repr."""
         return f"betas={self.betas}"
+
+
+def _called(loss: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    """A loss of these arguments; where it is not ours, say which it does not know."""
+    try:
+        return loss(*args, **kwargs)
+    except TypeError as error:
+        if "unexpected keyword argument" not in str(error):
+            raise
+        names = ", ".join(f"{name}=" for name in kwargs)
+        raise TypeError(
+            f"CombinedLoss: every loss is called with the same arguments, here with {names}, but "
+            f"{type(loss).__name__} does not take all of them: {error}. Wrap it in a module that uses or drops them."
+        ) from error

@@ -36,7 +36,8 @@ def lags(timestamps: object, step: object, *, groups: object = None) -> Tensor:
             dates, ISO 8601 strings, datetime64, columns of pandas or polars, or plain numbers such as epoch seconds.
         step: The length of one lag, above 0: a ``datetime.timedelta`` or ``numpy.timedelta64``; for plain numbers, a
             number in their unit.
-        groups: The series of each sample, (n,) ints or strings; None: one series. All count from the same zero.
+        groups: The series of each sample, (n,) ints or strings; None: one series. All count from the same zero, but
+            each may have its own minute: a series that lies between steps is counted from the step before it begins.
 
     Returns:
         Times for ``times=``, (n,) int64. Dates and integers are exact. Floats may be off the grid by 1e-6 of a step,
@@ -44,7 +45,7 @@ def lags(timestamps: object, step: object, *, groups: object = None) -> Tensor:
 
     Raises:
         TypeError: If the timestamps are of no known kind, or the step is not of theirs.
-        ValueError: If a timestamp is missing, off the grid of steps, or twice in one series; if naive and aware ones
+        ValueError: If a timestamp is missing, off its series' grid of steps, or twice in it; if naive and aware ones
             are mixed; if the step is not above 0; if a shape is wrong.
 
     Example:
@@ -55,14 +56,16 @@ def lags(timestamps: object, step: object, *, groups: object = None) -> Tensor:
         tensor([0, 1, 2, 3])
         >>> lags([1_700_000_600, 1_700_000_000, 1_700_000_000], 300, groups=["a", "a", "b"])
         tensor([2, 0, 0])
+        >>> lags(["2024-01-01T00:20", "2024-01-01T01:20", "2024-01-01T00:50"], timedelta(hours=1), groups=[1, 1, 2])
+        tensor([0, 1, 0])
     """
     stamps = _read(timestamps)
     length, exact = _step(step, stamps)
-    times = _count(stamps, length, exact=exact) if len(stamps.ticks) else torch.zeros(0, dtype=torch.int64)
-    if isinstance(timestamps, Tensor):
-        times = times.to(timestamps.device)
-    _refuse_repeats(times, groups, stamps)
-    return times
+    device = timestamps.device if isinstance(timestamps, Tensor) else None
+    series = _series(groups, len(stamps.ticks), device).cpu()
+    times = _count(stamps, length, series, exact=exact) if len(series) else torch.zeros(0, dtype=torch.int64)
+    _refuse_repeats(times, series, stamps, told=groups is not None)
+    return times if device is None else times.to(device)
 
 
 @dataclass(frozen=True)
@@ -238,8 +241,19 @@ def _step(step: Any, stamps: _Stamps) -> tuple[Fraction, bool]:
     return length, (is_duration or length.denominator == 1) and not stamps.ticks.is_floating_point()
 
 
-def _count(stamps: _Stamps, length: Fraction, *, exact: bool) -> Tensor:
-    """How many steps each timestamp lies after the earliest; raise if one lies between two steps."""
+def _series(groups: Any, n: int, device: torch.device | None) -> Tensor:
+    """The series of each timestamp, as numbers from 0 on."""
+    series = torch.zeros(n, dtype=torch.int64, device=device)
+    # as the losses read groups; but of an empty list, whose elements have no type, there is nothing to read
+    line = None if groups is None or len(groups) == n == 0 else timeline(groups, None, series)
+    if line is not None and line.steps is not None:
+        place = torch.arange(n, device=device) if line.order is None else line.order
+        series[place[1:]] = (line.steps == FAR).cumsum(0)
+    return series
+
+
+def _count(stamps: _Stamps, length: Fraction, series: Tensor, *, exact: bool) -> Tensor:
+    """How many steps each timestamp lies after the earliest; raise if one lies between two steps of its series."""
     floating = stamps.ticks.is_floating_point()
     ticks = stamps.ticks.double() if floating else stamps.ticks
     unit = stamps.unit or Fraction(1)
@@ -247,48 +261,48 @@ def _count(stamps: _Stamps, length: Fraction, *, exact: bool) -> Tensor:
     low, high = (end.item() for end in torch.aminmax(ticks))
     _check_span((Fraction(high) - Fraction(low)) * (ratio if floating else max(ratio, Fraction(1))))
     distance, coarse = ticks - low, ""
+    begins = torch.full_like(distance, high - low).scatter_reduce(0, series, distance, "amin")[series]
     if exact:
         # clipped to what a tensor can hold: no distance is as long as that
         p, q = min(ratio.numerator, _LARGEST), min(ratio.denominator, _LARGEST)
-        times, off = distance // q * p, distance % q != 0
+        times, off = distance // q * p, (distance - begins) % q != 0
     else:
-        quotient = distance.double() / float(length)
-        times = quotient.round().to(torch.int64)
         dtype = stamps.ticks.dtype if floating else torch.float64
         spacing = torch.finfo(dtype).eps * (max(abs(low), abs(high)) if floating else high - low)
         # half a spacing in each of two timestamps, up to a whole one in their difference, the quotient and the step
         rounding = 4 * spacing / float(length)
-        off = (quotient - times).abs() > min(1e-6 + rounding, 0.01)
+        tolerance = min(1e-6 + rounding, 0.01)
+        quotient, begun = distance.double() / float(length), begins.double() / float(length)
+        between = torch.where((begun - begun.round()).abs() > tolerance, begun - begun.floor(), 0.0)
+        times = (quotient - between).round().to(torch.int64)
+        off = (quotient - between - times).abs() > tolerance
         if rounding > 0.01:
             coarse = f" Numbers of this size are up to {number(spacing)} apart in {dtype}: pass integers."
     if off.any():
         i = int(off.nonzero()[0])
-        past = stamps.text(Fraction(distance[i].item()) * unit % length)
-        whole = distance.to(torch.int64)
-        gcd = f", such as {stamps.text(math.gcd(*whole.tolist()) * unit)}" if bool((whole == distance).all()) else ""
+        after = distance - begins
+        past = stamps.text(Fraction(after[i].item()) * unit % length)
+        whole = after.to(torch.int64)
+        gcd = f", such as {stamps.text(math.gcd(*whole.tolist()) * unit)}" if bool((whole == after).all()) else ""
+        own = (series == series[i]).nonzero().squeeze(1)
+        of = " of their series" if len(own) < len(series) else ""
         raise ValueError(
-            f"timestamps must lie whole steps of {stamps.text(length)} after the earliest, "
-            f"{stamps.at(int(ticks.argmin()))}, but {int(off.sum())} of {len(off)} do not: the first, {stamps.at(i)}, "
-            f"is {past} past a step. Pass a step that divides all distances{gcd}, or round the timestamps first."
-            f"{coarse}"
+            f"timestamps must lie whole steps of {stamps.text(length)} after the earliest{of}, "
+            f"{stamps.at(int(own[ticks[own].argmin()]))}, but {int(off.sum())} of {len(off)} do not: the first, "
+            f"{stamps.at(i)}, is {past} past a step. Pass a step that divides all distances{gcd}, which is one "
+            f"lag then, or round the timestamps first.{coarse}"
         )
     return times
 
 
-def _refuse_repeats(times: Tensor, groups: Any, stamps: _Stamps) -> None:
-    series = torch.zeros_like(times)
-    # as the losses read groups; but of an empty list, whose elements have no type, there is nothing to read
-    line = None if groups is None or len(groups) == len(times) == 0 else timeline(groups, None, times)
-    if line is not None and line.steps is not None:
-        place = torch.arange(len(times), device=times.device) if line.order is None else line.order
-        series[place[1:]] = (line.steps == FAR).cumsum(0)
+def _refuse_repeats(times: Tensor, series: Tensor, stamps: _Stamps, *, told: bool) -> None:
     order = torch.argsort(times, stable=True)
     order = order[torch.argsort(series[order], stable=True)]
     first, second = order[:-1], order[1:]
     same = (times[first] == times[second]) & (series[first] == series[second])
     if same.any():
         k = int(torch.where(same, second, len(times)).argmin())
-        hint = " If there are several series, tell them apart with groups=." if groups is None else ""
+        hint = "" if told else " If there are several series, tell them apart with groups=."
         raise ValueError(
             f"timestamps must differ within a series, but {int(same.sum())} of {len(times)} repeat an earlier one: "
             f"{stamps.at(int(first[k]))} and {stamps.at(int(second[k]))} are the same time.{stamps.repeats}{hint}"
