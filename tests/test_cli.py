@@ -297,6 +297,19 @@ def test_batches_of_a_stream_count_times_from_the_same_zero(tmp_path, monkeypatc
         assert one["weighted"]["cells"] == pytest.approx(other["weighted"]["cells"], rel=1e-12)
 
 
+def test_series_have_minutes_of_their_own(tmp_path):
+    """An alarm an hour before an event costs a half, whatever the minute. A stream wants one grid, and says so."""
+    rows = ["00:00,A,0,0.1", "01:00,A,0,0.2", "00:30,B,0,0.9", "01:30,B,1,0.1"]
+    (tmp_path / "p.csv").write_text("\n".join(["hour,gauge,target,m", *(f"2024-01-01T{row}" for row in rows)]))
+    how = ["--time", "hour", "--group", "gauge", "--weight", "Value([1/2, 1/3, 1/4])", "--threshold", "0.5"]
+    for step in ([], ["--step", "1h"]):
+        (model,) = found(tmp_path / "p.csv", *how, *step, "--draws", "0")["models"]
+        assert list(model["weighted"]["cells"].values()) == [2, 0.5, 0.5, 0]
+    refused = run("evaluate", tmp_path / "p.csv", *how, "--step", "1h", "--stream")
+    assert refused.exit_code == 2
+    assert "whole steps of 1h after the earliest" in refused.stderr
+
+
 def test_a_stream_says_how_much_better_another_threshold_could_be(path):
     seen = found(path, "--prediction", "mine", "--stream")["models"][0]
     best = found(path, "--prediction", "mine", "--draws", "0")["models"][0]["plain"]["scores"]["tss"]

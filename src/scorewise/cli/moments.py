@@ -72,6 +72,8 @@ def times_since(
 ) -> NDArray[np.int64]:
     """When each row of a batch is, in whole numbers of lags after a time that is the same for all batches.
 
+    All series lie on the grid of that time: a batch does not tell which minute a series had in the one before.
+
     Args:
         found: The times, as `moments` gives them.
         origin: That time, a column of length 1.
@@ -82,7 +84,7 @@ def times_since(
     # as one row more, in a series of its own
     numbers = np.concatenate([[-1], codes(groups, len(found))])
     with _told(found.name, first, one_series=groups is None):
-        ticks = _lags(pl.concat([origin, found]), step_of(step, found), numbers)
+        ticks = _lags(pl.concat([origin, found]), step_of(step, found), numbers, one_grid=True)
     since: NDArray[np.int64] = ticks[1:] - ticks[0]
     return since
 
@@ -204,8 +206,8 @@ def _microseconds(found: pl.Series) -> NDArray[np.int64]:
     return lags(found.to_list(), timedelta(microseconds=1), groups=each).numpy()
 
 
-def _lags(found: pl.Series, step: Any, groups: NDArray[np.int64]) -> NDArray[np.int64]:
-    from scorewise.series import lags
+def _lags(found: pl.Series, step: Any, groups: NDArray[np.int64], *, one_grid: bool = False) -> NDArray[np.int64]:
+    from scorewise.series.timestamps import counted
 
     if found.null_count():
         missing = found.is_null()
@@ -213,7 +215,8 @@ def _lags(found: pl.Series, step: Any, groups: NDArray[np.int64]) -> NDArray[np.
             f"every row must have a time, but {int(missing.sum()):,} of {len(found):,} have none, or one that "
             f"cannot be read: the first is index {int(missing.arg_true()[0])}. Leave those rows out."
         )
-    return lags(found.to_list() if found.dtype == pl.String else found.to_numpy(), step, groups=groups).numpy()
+    stamps = found.to_list() if found.dtype == pl.String else found.to_numpy()
+    return counted(stamps, step, groups, one_grid=one_grid).numpy()
 
 
 @contextlib.contextmanager

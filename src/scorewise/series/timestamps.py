@@ -59,11 +59,17 @@ def lags(timestamps: object, step: object, *, groups: object = None) -> Tensor:
         >>> lags(["2024-01-01T00:20", "2024-01-01T01:20", "2024-01-01T00:50"], timedelta(hours=1), groups=[1, 1, 2])
         tensor([0, 1, 0])
     """
+    return counted(timestamps, step, groups)
+
+
+def counted(timestamps: object, step: object, groups: object, *, one_grid: bool = False) -> Tensor:
+    """The same; with ``one_grid`` all series lie on that of the earliest timestamp."""
     stamps = _read(timestamps)
     length, exact = _step(step, stamps)
     device = timestamps.device if isinstance(timestamps, Tensor) else None
     series = _series(groups, len(stamps.ticks), device).cpu()
-    times = _count(stamps, length, series, exact=exact) if len(series) else torch.zeros(0, dtype=torch.int64)
+    grids = torch.zeros_like(series) if one_grid else series
+    times = _count(stamps, length, grids, exact=exact) if len(series) else torch.zeros(0, dtype=torch.int64)
     _refuse_repeats(times, series, stamps, told=groups is not None)
     return times if device is None else times.to(device)
 
