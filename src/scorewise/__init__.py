@@ -71,6 +71,7 @@ _HOMES = {
     "multiclass": ("OneVsRestLoss", "SimplexLoss", "multiclass"),
     "parallel": ("parallel",),
     "priors": ("priors",),
+    "report": ("report",),
     "scores": ("scores",),
     "series": ("series",),
     "weights": ("weights",),
@@ -81,7 +82,6 @@ __getattr__ = loader(
     | {
         "ScoreClassifier": ("estimator.classifier", "sklearn"),
         "ScoreThresholdClassifier": ("estimator.threshold", "sklearn"),
-        "report": ("report", "report"),
     },
 )
 
