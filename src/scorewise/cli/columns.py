@@ -143,7 +143,7 @@ def labels(
             raise InputError(
                 f"{what}: the column {series.name!r} must hold 0 and 1, or true and false, saw {values_of(series)} "
                 f"(row {first + row + 1:,} has {series[row]!r}). Name the label of an event with --positive, "
-                f"and leave unknown labels empty."
+                "and leave unknown labels empty."
             )
     values = event.cast(pl.Float64).fill_null(float("nan")).to_numpy()
     return np.where(known, values, np.nan), known
