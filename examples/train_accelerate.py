@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+import torch.distributed.nn  # before a group begins: its default arguments would keep that group from ending
 from accelerate import Accelerator
 from accelerate.utils import send_to_device
 from torch import distributed, nn

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+import torch.distributed.nn  # before a group begins: its default arguments would keep that group from ending
 from skorch import NeuralNet
 from skorch.callbacks import Callback
 from skorch.hf import AccelerateMixin

@@ -83,6 +83,9 @@ def _work(rank, world, folder, make):
             found[name] = Failed(traceback.format_exc())
     torch.save(found, Path(folder, f"{rank}.pt"))
     distributed.destroy_process_group()
+    # Not through the end of Python: what fully sharded models leave behind holds the group, whose threads would need a
+    # lock that there is not any more, and abort.
+    os._exit(0)
 
 
 def _busy(folder, world):

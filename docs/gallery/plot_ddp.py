@@ -32,6 +32,7 @@ import matplotlib.pyplot as plt
 SCRIPT = """
 import json, sys
 import torch
+import torch.distributed.nn  # before the group begins
 from torch import distributed, nn
 from torch.nn.parallel import DistributedDataParallel
 import scorewise as sw
@@ -74,6 +75,8 @@ if __name__ == "__main__":
 # ``torchrun --standalone --nproc-per-node 2 train.py found.json``. On GPUs the backend is ``nccl`` instead of ``gloo``.
 # The group of processes ends when ``train`` has returned, and the model in it is gone: with ``gloo``, PyTorch may hang
 # when a ``DistributedDataParallel`` ends after the group that it talks through, and abort when nobody ends the group.
+# ``torch.distributed.nn`` is imported before the group begins. PyTorch would import it later, and default arguments of
+# its functions would then be that group, which would live on after its end, and might abort, too.
 
 with tempfile.TemporaryDirectory() as folder:
     script, out = Path(folder, "train.py"), Path(folder, "found.json")
