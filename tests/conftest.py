@@ -1,4 +1,5 @@
 import os
+import tempfile
 
 import pytest
 import torch
@@ -11,6 +12,14 @@ torch.set_num_threads(1)
 # set there); everyone's own runs draw others.
 settings.register_profile("scorewise", deadline=None, derandomize=bool(os.environ.get("CI")))
 settings.load_profile("scorewise")
+
+
+def pytest_configure(config):
+    """Compile into a folder of this run alone: one that is killed leaves half a library, which the next would load."""
+    if "TORCHINDUCTOR_CACHE_DIR" not in os.environ:  # workers get that of the run
+        folder = tempfile.TemporaryDirectory(prefix="scorewise-compiled-", ignore_cleanup_errors=True)
+        os.environ["TORCHINDUCTOR_CACHE_DIR"] = folder.name
+        config.add_cleanup(folder.cleanup)
 
 
 def pytest_collection_modifyitems(items):
