@@ -1,5 +1,6 @@
 """Every page of the documentation has examples, and they run as printed."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -83,3 +84,29 @@ def test_tables_of_facts_hold_everything(name):
         for one in made:
             if isinstance(getattr(one, "formula", None), str):
                 assert f"`~scorewise.{name}.{one.__name__}`" in told
+
+
+GUIDE = {
+    "focal loss, ensemble of moments": "focal_ensemble",
+    "`ScoreClassifier`: cross entropy, then half and half; ensemble": "scorewise",
+    "cross entropy, ensemble of moments": "bce_ensemble",
+    "cross entropy | plug-in": "plug_in",
+    "cross entropy | best on validation data": "bce_tuned",
+    "weighted cross entropy": "wbce_tuned",
+    "boosted trees": "hgb_tuned",
+    "cross entropy | 0.5": "bce_at_half",
+    "soft F1 (Dice) alone": "dice_tuned",
+    "score-oriented loss alone, uniform prior": "sol_uniform",
+}
+
+
+def test_the_ranks_of_the_guide_are_those_of_the_results():
+    from benchmarks.quality import results, tables  # 9,000 results: not to be read while tests are collected
+
+    scores = tables.grid(results.read(results.FOLDER).values(), tables.EVERYWHERE)
+    ranks = dict(zip(tables.EVERYWHERE, tables.mean_ranks(scores), strict=True))
+    told = re.findall(
+        r"^\| (.*) \| ([\d.]+) \|$", (DOCS / "choosing.md").read_text(encoding="utf-8"), flags=re.MULTILINE
+    )
+    found = {name: float(rank) for words, rank in told for start, name in GUIDE.items() if words.startswith(start)}
+    assert found == {name: pytest.approx(ranks[name], abs=0.005 + 1e-9) for name in GUIDE.values()}

@@ -11,7 +11,7 @@ import torch
 
 import scorewise as sw
 from benchmarks import regression
-from benchmarks.published import data, lstm, pages, quick, run
+from benchmarks.published import data, levels, linear, lstm, pages, quick, run
 from benchmarks.published.data import GOALS, PAST, WEIGHT, Experiment
 from benchmarks.published.methods import METHODS, Effort, Method, Outcome
 from benchmarks.quality import results
@@ -29,13 +29,20 @@ def made_up(seed=0, name="pollution"):
     y = (level[PAST + 1 :] > 2.5).float()
     other = torch.randn(PAST + 600, generator=g, dtype=torch.float64)
     columns = torch.stack([level[:-1], other], 1)
+    levels = (2.0, 2.5)
     sizes = (300, 150, 150)
     return Experiment(
         name=name,
         steps=columns.float(),
         table=columns[PAST:],
-        level=level[PAST:-1],
+        reading=level[PAST:-1],
         y=y,
+        levels=levels,
+        above=torch.stack([level[PAST + 1 :] > one for one in levels], 1).float(),
+        judged=1,
+        amounts=columns[PAST:, :1].exp(),
+        changes=columns[PAST:, :1],
+        rest=columns[PAST:, 1:],
         times=torch.arange(600),
         sizes=sizes,
         events=tuple(int(part.sum()) for part in y.split(sizes)),
@@ -54,7 +61,7 @@ def test_the_pollution_experiment_has_the_published_rows_and_events():
     assert experiment.times[0] == 24  # the first 24 hours are dropped
     hours = sw.datasets.beijing_pm25(event=450, horizon=1, missing="zero", skip=24)
     assert torch.equal(experiment.y, hours.targets)
-    assert torch.equal(experiment.level, hours.features[:, 0].double())
+    assert torch.equal(experiment.reading, hours.features[:, 0].double())
     # a row's own step is the last that it may read; the label is that of the step after it
     pm25 = experiment.steps[PAST:, 0]
     assert torch.equal(pm25[1:] > 450, experiment.y[:-1] == 1)
@@ -62,6 +69,19 @@ def test_the_pollution_experiment_has_the_published_rows_and_events():
     missing = hours.features[:, 1] == 0
     assert (pm25[missing] == 0).all()
     assert (experiment.table[missing, 0] > 0).float().mean() > 0.9
+    # the highest of the last day, this hour included and the next one not; what was missing is known by test_beijing
+    every = sw.datasets.beijing_pm25(event=450, horizon=1, missing="zero")
+    measured = (every.features[:, 1] == 1).unfold(0, PAST, 1).all(1)[1:]
+    highest = every.features[:, 0].double().unfold(0, PAST, 1).amax(1)[1:]
+    assert measured.float().mean() > 0.8
+    assert torch.equal(experiment.amounts[measured, 1], highest[measured])
+    assert torch.equal(experiment.changes[1:, 0], experiment.amounts[:, 0].diff())
+    change = experiment.steps[PAST:, 1] - experiment.steps[PAST - 3 : -3, 1]
+    assert torch.equal(experiment.rest[:, 0], change.double())
+    clock = [every.feature_names.index(name) for name in ("hour_sin", "hour_cos")]
+    assert torch.equal(experiment.rest[:, 1:], every.features[PAST:, clock].double())
+    for level, above in zip(experiment.levels, experiment.above.T, strict=True):
+        assert torch.equal(pm25[1:] > level, above[:-1] == 1)
 
 
 @pytest.mark.skipif(importlib.util.find_spec("arch") is None, reason="the package arch holds the data")
@@ -73,6 +93,21 @@ def test_the_stock_experiment_has_the_published_days():
     assert experiment.steps.isfinite().all()
     assert experiment.table.isfinite().all()
     assert torch.equal(experiment.steps[PAST + 1 :, 0] < -1, experiment.y[:-1] == 1)
+    # all that a row reads of returns, ranges and how they spread ends with its own day
+    returns, ranges = experiment.steps[:, :2].double().T
+    for lag in range(5):
+        assert torch.allclose(
+            experiment.changes[:, lag], returns[PAST - lag : len(returns) - lag], rtol=1e-6, atol=1e-6
+        )
+    now, of_5, of_20, of_60, mean_5, mean_20 = experiment.amounts.T
+    assert torch.allclose(now, ranges[PAST:], rtol=1e-6)
+    for span, spread in ((5, of_5), (20, of_20), (60, of_60)):
+        last = returns.unfold(0, span, 1).std(-1)[-len(spread) :]
+        assert torch.allclose(spread[-len(last) :], last, rtol=1e-5)
+    for span, mean in ((5, mean_5), (20, mean_20)):
+        assert torch.allclose(mean, ranges.unfold(0, span, 1).mean(-1)[-len(mean) :], rtol=1e-5)
+    for level, above in zip(experiment.levels, experiment.above.T, strict=True):
+        assert torch.equal(experiment.steps[PAST + 1 :, 0] < -level, above[:-1] == 1)
 
 
 def test_an_experiment_with_other_rows_or_events_is_refused():
@@ -80,6 +115,8 @@ def test_an_experiment_with_other_rows_or_events_is_refused():
         replace(made_up(), events=(1, 2, 3))
     with pytest.raises(ValueError, match="600 labels, but"):
         replace(made_up(), sizes=(300, 150, 149))
+    with pytest.raises(ValueError, match="events must be what is above 2, place 0"):
+        replace(made_up(), judged=0)
 
 
 # ----------------------------------------------------------------------------------------------------- the rule
@@ -174,9 +211,12 @@ def test_methods_learn_nothing_from_test_rows(name):
     y = experiment.y.clone()
     y[450:] = 1 - y[450:]
     first, second, *_ = experiment.events
-    other = replace(experiment, y=y, events=(first, second, int(y[450:].sum())))
+    above = experiment.above.clone()
+    above[450:] = 1 - above[450:]
+    other = replace(experiment, y=y, above=above, events=(first, second, int(y[450:].sum())))
     # inputs of the last rows, too: none of what is shifted or scaled may depend on them
-    moved = {field: getattr(experiment, field).clone() for field in ("steps", "table", "level")}
+    fields = ("steps", "table", "reading", "amounts", "changes", "rest")
+    moved = {field: getattr(experiment, field).clone() for field in fields}
     for value in moved.values():
         value[-100:] = 0
     inputs = replace(experiment, **moved)
@@ -188,6 +228,89 @@ def test_methods_learn_nothing_from_test_rows(name):
         assert whole.threshold == labels.threshold
         assert torch.equal(whole.alarms[:200], shifted.alarms[:200])
         assert whole.threshold == shifted.threshold
+
+
+def test_what_levels_share_is_fitted_without_any_number_of_a_test_row():
+    experiment = made_up()
+    g = torch.Generator().manual_seed(1)
+    changed = {}
+    for field in ("amounts", "changes", "rest"):
+        changed[field] = getattr(experiment, field).clone()
+        changed[field][450:] = torch.rand(changed[field][450:].shape, generator=g, dtype=torch.float64)
+    above = experiment.above.clone()
+    above[450:] = (torch.rand(150, 2, generator=g) < 0.3).float()
+    y = above[:, 1].clone()
+    events = (*experiment.events[:2], int(y[450:].sum()))
+    other = replace(experiment, above=above, y=y, events=events, **changed)
+    found = []
+    for one in (experiment, other):
+        part = levels.known(one)
+        x = levels.inputs(one, part)
+        b = levels.for_score(x, part, GOALS[1], 1e-3)
+        z = levels.corrected(x, part, b, GOALS[1], 0, epochs=2, last=1)
+        found.append((b, x[:450], z[:450]))
+    for mine, its in zip(*found, strict=True):
+        assert torch.equal(mine, its)
+    assert not torch.equal(x, levels.inputs(experiment, levels.known(experiment)))
+
+
+# --------------------------------------------------------------------------------------------------- levels
+
+
+def test_levels_share_what_they_know_and_see_what_is_large_relative_to_themselves():
+    experiment = made_up()
+    part = levels.known(experiment)
+    x = levels.inputs(experiment, part)
+    assert x.shape == (600, 2, 4)
+    seen = x[:450].flatten(0, 1)
+    assert torch.allclose(seen.mean(0), torch.zeros(4).double(), atol=1e-9)
+    assert torch.allclose(seen.std(0), torch.ones(4).double())
+    assert (x[:, 0, 0] > x[:, 1, 0]).all()  # an amount is larger beside the lower level
+    assert torch.equal(x[:, 0, 2], x[:, 1, 2])  # the rest is the same
+    # twice as much of everything, judged by levels twice as high, is the same
+    both = {field: 2 * getattr(experiment, field) for field in ("amounts", "changes")}
+    double = replace(experiment, levels=tuple(2 * one for one in experiment.levels), **both)
+    assert torch.allclose(levels.inputs(double, part), x)
+
+
+def test_the_loss_of_levels_is_the_mean_of_theirs():
+    experiment = made_up()
+    part = levels.known(experiment)
+    x = levels.inputs(experiment, part)
+    first = levels.logistic(x[:450], part.y)
+    b = levels.for_score(x, part, GOALS[1], 1e-3)
+    own = sw.ScoreLoss("tss", weight=WEIGHT)
+
+    def value(coefficients):
+        z = linear.logits(x[:450], coefficients)
+        each = [float(own(z[:, k], part.y[:, k], times=part.times)) for k in range(2)]
+        return sum(each) / 2 + 1e-3 * float(coefficients[:-1].square().sum())
+
+    least = value(b)
+    assert least < value(first)
+    for k in range(len(b)):
+        for step in (-0.05, 0.05):
+            beside = b.clone()
+            beside[k] += step
+            assert value(beside) > least
+
+
+def test_a_network_of_levels_begins_as_their_linear_model_and_reads_each_by_itself():
+    experiment = made_up()
+    part = levels.known(experiment)
+    x = levels.inputs(experiment, part).float()
+    first = levels.logistic(x[:450].double(), part.y)
+    network = levels.Shared(lstm.seeded(0, lambda: lstm.Network(4, first=first.float())))
+    with torch.no_grad():
+        z = network(x[None, :50])
+        assert torch.allclose(z[0].double(), linear.logits(x[:50].double(), first), atol=1e-4)
+        network.network.head.weight.fill_(0.1)
+        z = network(x[None, :50])
+        other = x[:50].clone()
+        other[:, 1] += 1
+        found = network(other[None])
+    assert torch.equal(found[..., 0], z[..., 0])
+    assert not torch.equal(found[..., 1], z[..., 1])
 
 
 @pytest.mark.parametrize("name", METHODS)

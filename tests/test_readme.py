@@ -46,8 +46,8 @@ def test_links_lead_somewhere(name):
 
 HEADLINE = {
     "`ScoreClassifier` with its defaults": "scorewise",
-    "cross entropy, plug-in threshold": "plug_in",
     "focal loss, tuned threshold": "focal_tuned",
+    "cross entropy, plug-in threshold": "plug_in",
     "cross entropy, tuned threshold": "bce_tuned",
     "weighted cross entropy, tuned threshold": "wbce_tuned",
     "boosted trees, tuned threshold": "hgb_tuned",

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 import scorewise as sw
-from benchmarks.quality.data import _file
+from benchmarks.quality.files import file
 from benchmarks.quality.goals import Goal
 
 PAST = 24
@@ -27,6 +27,10 @@ PUBLISHED: dict[str, dict[str, tuple[float | None, float]]] = {
     "stock": {"wtss": (None, 0.2615)},
 }
 """By experiment and score: the published ensemble tuned for TSS, and the one tuned for the value-weighted TSS."""
+POLLUTION_LEVELS = (225, 270, 315, 360, 405, 450, 495)
+"""Of PM2.5: from half to 1.1 of the level that is judged."""
+STOCK_LEVELS = (0.5, 0.75, 1.0, 1.25, 1.5)
+"""Of the loss of a day, in percent."""
 GOALS = (Goal("tss", sw.scores.tss), Goal("wtss", sw.scores.tss, WEIGHT))
 
 
@@ -47,8 +51,14 @@ class Experiment:
         name: What it is called here.
         steps: What the published network could read at each step, (PAST + n, F) float32; row i is step i + PAST.
         table: What is known at each row, missing values carried forward, with changes: (n, G) float64.
-        level: The one number of a row that tells most by itself, (n,) float64; the larger, the likelier the event.
+        reading: The one number of a row that tells most by itself, (n,) float64; the larger, the likelier the event.
         y: 1 where the event follows, (n,) float32.
+        levels: The level that makes an event, and others about it.
+        above: 1 where a level is exceeded by what follows, (n, levels) float32.
+        judged: Which of the levels makes the event.
+        amounts: Numbers that are not negative, which a level can be compared with, (n, A) float64.
+        changes: Numbers of either sign in the same unit, (n, C) float64.
+        rest: What is the same for each level, (n, R) float64.
         times: When, (n,) int64.
         sizes: How many rows to fit, to choose, to judge.
         events: How many events there are among them.
@@ -58,8 +68,14 @@ class Experiment:
     name: str
     steps: Tensor
     table: Tensor
-    level: Tensor
+    reading: Tensor
     y: Tensor
+    levels: tuple[float, ...]
+    above: Tensor
+    judged: int
+    amounts: Tensor
+    changes: Tensor
+    rest: Tensor
     times: Tensor
     sizes: tuple[int, int, int]
     events: tuple[int, int, int]
@@ -67,9 +83,14 @@ class Experiment:
 
     def __post_init__(self) -> None:
         n = len(self.y)
-        lengths = len(self.steps) - PAST, len(self.table), len(self.level), len(self.times), sum(self.sizes)
+        others = self.table, self.reading, self.above, self.amounts, self.changes, self.rest, self.times
+        lengths = len(self.steps) - PAST, sum(self.sizes), *(len(one) for one in others)
         if set(lengths) != {n}:
             raise ValueError(f"{self.name}: {n} labels, but inputs, times and parts for {lengths} rows.")
+        if not torch.equal(self.above[:, self.judged], self.y):
+            raise ValueError(
+                f"{self.name}: events must be what is above {self.levels[self.judged]:g}, place {self.judged}."
+            )
         seen = tuple(int(part.y.sum()) for part in self.parts())
         if seen != self.events:
             raise ValueError(f"{self.name}: the parts must have {self.events} events, saw {seen}.")
@@ -88,6 +109,10 @@ class Experiment:
         return Part(rows, self.y[rows], self.times[rows])
 
 
+def _above(level: float) -> Tensor:
+    return sw.datasets.beijing_pm25(event=level, horizon=1, missing="zero").targets
+
+
 def pollution() -> Experiment:
     """Beijing: will PM2.5 of the next hour be above 450?
 
@@ -102,13 +127,24 @@ def pollution() -> Experiment:
     change = torch.diff(pm25, prepend=pm25[:1])
     # not the season: of two winters it would be learnt by heart
     table = torch.cat([pm25[:, None], change[:, None], as_zero.features[:, first:season].double()], 1)
+    highest = torch.stack([pm25.roll(lag) for lag in range(PAST)]).amax(0)
+    dew_point = as_zero.features[:, first].double()
+    dew_point_change = dew_point - dew_point.roll(3)
+    times_of_day = as_zero.features[:, hour:season].double()
     return Experiment(
         name="pollution",
         # the eight variables that were published; hours and seasons are not among them
         steps=torch.cat([as_zero.features[:, :1], as_zero.features[:, first:hour]], 1),
         table=table[PAST:],
-        level=as_zero.features[PAST:, 0].double(),
+        reading=as_zero.features[PAST:, 0].double(),
         y=as_zero.targets[PAST:],
+        levels=POLLUTION_LEVELS,
+        above=torch.stack([_above(level)[PAST:] for level in POLLUTION_LEVELS], 1),
+        judged=POLLUTION_LEVELS.index(450),
+        # what was rolled over the ends is gone with the first 24 hours
+        amounts=torch.stack([pm25, highest], 1)[PAST:],
+        changes=change[PAST:, None],
+        rest=torch.cat([dew_point_change[:, None], times_of_day], 1)[PAST:],
         times=as_zero.times[PAST:],
         sizes=(13_104, 4_320, 26_375),
         events=(107, 15, 148),
@@ -118,7 +154,7 @@ def pollution() -> Experiment:
 
 def stock() -> Experiment:
     """S&P 500: will the next day's return be below -1 %? Of the days from 2001-01-10 to 2011-01-01."""
-    frame = pd.read_csv(_file("arch", "data/sp500/sp500.csv.gz"))
+    frame = pd.read_csv(file("arch", "data/sp500/sp500.csv.gz"))
     dates = pd.to_datetime(frame["Date"], format="%m/%d/%Y")
     returns = 100 * frame["Adj Close"].pct_change()
     spread = 100 * (frame["High"] / frame["Low"] - 1)
@@ -131,12 +167,21 @@ def stock() -> Experiment:
         **{f"deviation_{span}": returns.rolling(span).std() for span in (5, 20, 60)},
         **{f"range_{span}": spread.rolling(span).mean() for span in (5, 20)},
     )
+    follows = -returns.shift(-1).to_numpy()[days]
+    spreads = ["range", "deviation_5", "deviation_20", "deviation_60", "range_5", "range_20"]
+    moves = ["return", "return_1", "return_2", "return_3", "return_4"]
     return Experiment(
         name="stock",
         steps=torch.tensor(steps.to_numpy()[days[0] - PAST : days[-1] + 1], dtype=torch.float32),
         table=torch.tensor(table.to_numpy()[days]),
-        level=torch.tensor(table["deviation_20"].to_numpy()[days]),
+        reading=torch.tensor(table["deviation_20"].to_numpy()[days]),
         y=torch.tensor((returns.shift(-1) < -1).to_numpy()[days], dtype=torch.float32),
+        levels=STOCK_LEVELS,
+        above=torch.tensor(follows[:, None] > np.array(STOCK_LEVELS), dtype=torch.float32),
+        judged=STOCK_LEVELS.index(1.0),
+        amounts=torch.tensor(table[spreads].to_numpy()[days]),
+        changes=torch.tensor(table[moves].to_numpy()[days]),
+        rest=torch.tensor(table[["volume"]].to_numpy()[days]),
         times=torch.arange(len(days)),
         sizes=(1728, 504, 277),
         events=(240, 130, 41),

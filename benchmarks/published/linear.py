@@ -1,4 +1,4 @@
-"""Models of a few numbers: one level, and a linear function of a table's columns."""
+"""Models of a few numbers: one reading, and a linear function of a table's columns."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ def logits(x: Tensor, coefficients: Tensor) -> Tensor:
     return x @ coefficients[:-1] + coefficients[-1]
 
 
-def level(experiment: Experiment) -> tuple[Tensor, float, float]:
-    """The level as a logit, with the shift and the scale that make it one."""
-    own = experiment.level[experiment.known().rows]
+def standardised(experiment: Experiment) -> tuple[Tensor, float, float]:
+    """The reading as a logit, with the shift and the scale that make it one."""
+    own = experiment.reading[experiment.known().rows]
     shift, scale = float(own.mean()), float(own.std())
-    return (experiment.level - shift) / scale, shift, scale
+    return (experiment.reading - shift) / scale, shift, scale
 
 
 def logistic(experiment: Experiment) -> tuple[Tensor, Tensor]:
@@ -44,6 +44,30 @@ def logistic(experiment: Experiment) -> tuple[Tensor, Tensor]:
     model = LogisticRegression(class_weight="balanced", max_iter=5000).fit(x[known.rows].numpy(), known.y.numpy())
     coefficients = torch.cat([torch.from_numpy(model.coef_[0]), torch.from_numpy(model.intercept_)])
     return x, coefficients
+
+
+def trained(first: Tensor, x: Tensor, part: Part, goal: Goal, penalty: float) -> Tensor:
+    """Coefficients that are trained for a score, on all rows at once.
+
+    Args:
+        first: Those to begin with, the intercept last.
+        x: Inputs of the rows, (m, G); or, for several labels with the same coefficients, (m, labels, G).
+        part: The rows, with labels of that shape.
+        goal: The score; of several labels, its mean.
+        penalty: Of the squares of all but the intercept.
+    """
+    b = first.clone().requires_grad_()
+    loss = sw.ScoreLoss(goal.score, weight=goal.weight)
+    optimizer = torch.optim.LBFGS([b], max_iter=100, line_search_fn="strong_wolfe")
+
+    def closure() -> Tensor:
+        optimizer.zero_grad()
+        value = loss(logits(x, b), part.y, times=part.times) + penalty * b[:-1].square().sum()
+        value.backward()
+        return value
+
+    optimizer.step(closure)
+    return b.detach()
 
 
 def for_score(experiment: Experiment, goal: Goal, penalty: float) -> tuple[Tensor, Tensor]:
@@ -56,16 +80,4 @@ def for_score(experiment: Experiment, goal: Goal, penalty: float) -> tuple[Tenso
     """
     known = experiment.known()
     x, first = logistic(experiment)
-    own = x[known.rows]
-    b = first.clone().requires_grad_()
-    loss = sw.ScoreLoss(goal.score, weight=goal.weight)
-    optimizer = torch.optim.LBFGS([b], max_iter=100, line_search_fn="strong_wolfe")
-
-    def closure() -> Tensor:
-        optimizer.zero_grad()
-        value = loss(logits(own, b), known.y, times=known.times) + penalty * b[:-1].square().sum()
-        value.backward()
-        return value
-
-    optimizer.step(closure)
-    return x, b.detach()
+    return x, trained(first, x[known.rows], known, goal, penalty)

@@ -174,12 +174,24 @@ def corrected(experiment: Experiment, first: Tensor, goal: Goal, seed: int, *, e
         epochs: How long to train, on all known rows.
         last: How many of the last epochs to average over.
     """
-    known, everything = experiment.known(), experiment.part(torch.arange(len(experiment.y)))
+    known = experiment.known()
     table = scaled(experiment, experiment.table, known).float()
     steps = torch.cat([table[:1].expand(PAST, -1), table])
     network = seeded(seed, lambda: Network(steps.shape[1], first=first.float()))
-    total = torch.zeros(len(experiment.y), dtype=torch.float64)
-    for epoch in training(network, steps, known, score_loss(goal), epochs=epochs, seed=seed, rate=GENTLE):
-        if epoch >= epochs - last:
-            total += predict(network, steps, everything).double()
-    return total / last
+    run = training(network, steps, known, score_loss(goal), epochs=epochs, seed=seed, rate=GENTLE)
+    return late(network, steps, run, epochs - last)
+
+
+def late(network: nn.Module, steps: Tensor, epochs: Iterator[int], early: int) -> Tensor:
+    """Logits of all rows, the mean over the later epochs of a training.
+
+    Args:
+        network: What is trained.
+        steps: Its inputs.
+        epochs: The training.
+        early: How many of the first epochs to leave out.
+    """
+    rows = torch.arange(len(steps) - PAST)
+    everything = Part(rows, rows, rows)  # neither labels nor times are asked for
+    kept = [predict(network, steps, everything).double() for epoch in epochs if epoch >= early]
+    return torch.stack(kept).mean(0)

@@ -11,7 +11,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from benchmarks.published import linear, lstm
+from benchmarks.published import levels, linear, lstm
 from benchmarks.published.data import Experiment
 from benchmarks.quality.goals import Goal
 
@@ -70,11 +70,11 @@ def _later(experiment: Experiment) -> Tensor:
 
 
 def _persistence(experiment: Experiment, goals: Sequence[Goal], _seed: int, _effort: Effort) -> list[Outcome]:
-    """Alarm while the level is above a threshold."""
+    """Alarm while the reading is above a threshold."""
     found = []
     for goal in goals:
         started = time.perf_counter()
-        z, shift, scale = linear.level(experiment)
+        z, shift, scale = linear.standardised(experiment)
         known = experiment.known()
         threshold = linear.best_threshold(z[known.rows], known, goal)
         alarms = (torch.sigmoid(z) > threshold).long()[_later(experiment)]
@@ -96,17 +96,21 @@ def _logistic(experiment: Experiment, goals: Sequence[Goal], _seed: int, _effort
     return found
 
 
-def _linear_score(
-    experiment: Experiment, goals: Sequence[Goal], _seed: int, _effort: Effort, *, penalty: float
+def _at_half(
+    experiment: Experiment, goals: Sequence[Goal], seed: int, effort: Effort, *, logits: Callable[..., Tensor]
 ) -> list[Outcome]:
-    """A linear model trained for the score, at 0.5."""
+    """What is trained for each score by itself, and decides at 0.5: nothing is chosen afterwards."""
     found = []
     for goal in goals:
         started = time.perf_counter()
-        z = linear.logits(*linear.for_score(experiment, goal, penalty))
-        alarms = (z > 0).long()[_later(experiment)]
+        alarms = (logits(experiment, goal, seed, effort) > 0).long()[_later(experiment)]
         found.append(Outcome(alarms, 0.5, time.perf_counter() - started))
     return found
+
+
+def _linear_score(experiment: Experiment, goal: Goal, _seed: int, _effort: Effort, *, penalty: float) -> Tensor:
+    """A linear model trained for the score."""
+    return linear.logits(*linear.for_score(experiment, goal, penalty))
 
 
 def _epochs(
@@ -132,17 +136,25 @@ def _epochs(
     return found
 
 
-def _corrected(
-    experiment: Experiment, goals: Sequence[Goal], seed: int, effort: Effort, *, penalty: float
-) -> list[Outcome]:
-    """The linear model for the score, and an LSTM that corrects it for the same score, at 0.5."""
-    found = []
-    for goal in goals:
-        started = time.perf_counter()
-        _, first = linear.for_score(experiment, goal, penalty)
-        z = lstm.corrected(experiment, first, goal, seed, epochs=effort.corrections, last=10)
-        found.append(Outcome((z > 0).long()[_later(experiment)], 0.5, time.perf_counter() - started))
-    return found
+def _corrected(experiment: Experiment, goal: Goal, seed: int, effort: Effort, *, penalty: float) -> Tensor:
+    """The linear model for the score, and an LSTM that corrects it for the same score."""
+    _, first = linear.for_score(experiment, goal, penalty)
+    return lstm.corrected(experiment, first, goal, seed, epochs=effort.corrections, last=10)
+
+
+def _levels(experiment: Experiment, goal: Goal, seed: int, effort: Effort, *, network: bool) -> Tensor:
+    """A linear model trained for the score at several levels, or an LSTM that corrects it at all of them."""
+    part = levels.known(experiment)
+    x = levels.inputs(experiment, part)
+    b = levels.for_score(x, part, goal, levels.PENALTIES[experiment.name])
+    z = linear.logits(x, b)
+    if network:
+        z = levels.corrected(x, part, b, goal, seed, epochs=effort.corrections, last=10)
+    return z[:, experiment.judged]
+
+
+def _by(logits: Callable[..., Tensor], **options: object) -> Fit:
+    return partial(_at_half, logits=partial(logits, **options))
 
 
 METHODS = {
@@ -174,19 +186,24 @@ METHODS = {
             partial(_epochs, which="good", by_score=True),
             random=True,
         ),
-        Method("linear_score", "linear model by our loss, at 0.5", partial(_linear_score, penalty=linear.FIRST)),
-        Method(
-            "lstm_corrected", "LSTM that begins as it, at 0.5", partial(_corrected, penalty=linear.FIRST), random=True
-        ),
+        Method("linear_score", "linear model by our loss, at 0.5", _by(_linear_score, penalty=linear.FIRST)),
+        Method("lstm_corrected", "LSTM that begins as it, at 0.5", _by(_corrected, penalty=linear.FIRST), random=True),
         Method(
             "linear_second",
             "linear model by our loss, second penalty, at 0.5",
-            partial(_linear_score, penalty=linear.SECOND),
+            _by(_linear_score, penalty=linear.SECOND),
         ),
         Method(
             "lstm_second",
             "LSTM that begins as the second, at 0.5",
-            partial(_corrected, penalty=linear.SECOND),
+            _by(_corrected, penalty=linear.SECOND),
+            random=True,
+        ),
+        Method("linear_levels", "linear model by our loss at several levels, at 0.5", _by(_levels, network=False)),
+        Method(
+            "lstm_levels",
+            "LSTM that begins as that of several levels, at 0.5",
+            _by(_levels, network=True),
             random=True,
         ),
     )

@@ -14,8 +14,8 @@ from benchmarks.quality import results
 PAGE = Path(__file__).parent.parent / "PUBLISHED.md"
 
 NAMES = {"tss": "TSS", "wtss": "wTSS"}
-RECIPES = ("linear_score", "lstm_corrected", "linear_second", "lstm_second")
-"""Ours: the first two were fixed before any test row was seen, the others after the first had been judged."""
+RECIPES = ("linear_score", "lstm_corrected", "linear_second", "lstm_second", "linear_levels", "lstm_levels")
+"""Ours, two by two: fixed before any test row was seen, after the first had been judged, after the second."""
 
 
 def page(rows: Collection[results.Row]) -> str:
@@ -160,9 +160,21 @@ on the validation rows. These have few events, so that the other methods use the
 
 Inputs and settings of the linear models, and of the LSTMs that begin as one, were chosen by cross-validation over
 stretches of training and validation rows. Some 110 settings were tried there, on pollution alone: the best of so many
-looks better than it is. Test rows were looked at twice. First everything but the second penalty was judged. It fell
-short of the published figures, so that a second penalty was chosen by the mean of cross-validations over five
-partitions of the same known rows, and judged once; nothing was changed afterwards.
+looks better than it is. Test rows were looked at three times. First everything but the second penalty and the models of
+several levels was judged. It fell short of the published figures, so that a second penalty was chosen by the mean of
+cross-validations over five partitions of the same known rows, and judged once. It fell short, too.
+
+The third look is at one recipe, a model of several levels, and the LSTM that begins as it. The known rows of pollution
+have 122 events above 450, and more above 225, 270, 315, 360 and 405: one model of these levels and of 495, with
+coefficients that they share, is trained for the mean of their scores. It reads the latest PM2.5 and the highest of the
+last day, both relative to the level, the level, the latest change, the change of the dew point, and the hour. On the
+known rows 31 settings were compared by the value-weighted TSS, in the mean over the levels 350, 400, 450 and 500, which
+is less noisy than at 450 alone, and over three partitions into stretches of weeks, some of them over five; before that,
+41 sets of inputs by how likely they make what followed. For the stock experiment there were three, penalties alone,
+with a gain that is smaller than chance. An LSTM of several levels that begins with random weights was worse. At 450
+alone the recipe was no better there than the two before it, so that chance has a part in what follows. Everything was
+fixed, and committed, before the third look, and nothing was changed afterwards. Of all these comparisons the outcome is
+kept, and not the comparisons.
 
 What we have of the published work does not tell the size of its network, nor how good an epoch must be to have a vote:
 50 units and 95 % of the best are ours, and so is using the same value weights for the stock experiment.
@@ -174,7 +186,8 @@ _POLLUTION = """## Pollution
 
 Beijing: PM2.5 of the next hour above 450; 13,104 / 4,320 / 26,375 hours with 107 / 15 / 148 events. The first 24 hours
 are dropped, a missing PM2.5 is 0. The LSTM has one layer of 50 units and reads the eight published variables, from at
-least 24 hours back. Our recipes read the latest measured PM2.5 and its change instead, and the hour of the day."""
+least 24 hours back. Our recipes read the latest measured PM2.5 and its change instead, and the hour of the day; the
+model of several levels reads what is told above."""
 
 _STOCK = """## Stock
 

@@ -16,7 +16,14 @@ from benchmarks.published.methods import METHODS, Effort, Outcome
 from benchmarks.quality.goals import Goal
 
 FIGURES = Path(__file__).with_name("quick.json")
-WHAT = {"persistence": 1, "logistic": 1, "linear_score": 1, "linear_second": 1, "lstm_score_ensemble": 2}
+WHAT = {
+    "persistence": 1,
+    "logistic": 1,
+    "linear_score": 1,
+    "linear_second": 1,
+    "linear_levels": 1,
+    "lstm_score_ensemble": 2,
+}
 """Methods, and the seeds of a run: a network's score is a mean over some, as that of one tells little."""
 
 

@@ -8,12 +8,16 @@ from pathlib import Path
 import matplotlib as mpl
 from matplotlib.figure import Figure
 
-COLOURS = {"chosen": "#9aa7b5", "confirmed": "#1f5fa8"}
-LABELS = {"chosen": "sets on which defaults were chosen", "confirmed": "the other sets"}
+COLOURS = {"chosen": "#9aa7b5", "others": "#1f5fa8", "later": "#c8553d"}
+LABELS = {
+    "chosen": "sets on which defaults were chosen",
+    "others": "sets that chose none",
+    "later": "series that came after the defaults",
+}
 
 
 def draw(methods: Sequence[str], ranks: Mapping[str, Sequence[float]], path: Path) -> None:
-    """Draw the mean rank of each method, on each half of the sets.
+    """Draw the mean rank of each method, on each kind of sets.
 
     Args:
         methods: Names.

@@ -3,7 +3,8 @@
     python -m benchmarks.quality [--sets NAME ...] [--scores NAME ...] [--methods NAME ...] [--seeds N] [--workers N]
     python -m benchmarks.quality --quick
 
-Unless methods are named, the comparison comes first, and then the ingredients of scorewise on half of the sets.
+Unless methods are named, the comparison comes first, and then the ingredients of scorewise on the sets that chose its
+defaults.
 
 A result that is known already is not made again, so that a run which was stopped goes on where it was. A fit that
 breaks is kept with its error, does not stop the run, and is tried again by the next one. --quick does a small part in
@@ -29,14 +30,14 @@ import torch
 from joblib import Parallel, delayed
 
 from benchmarks.provenance import machine, span, versions
-from benchmarks.quality import data, goals, quick, results, tables
+from benchmarks.quality import data, goals, pages, quick, results, tables
 from benchmarks.quality.data import Task
 from benchmarks.quality.deciding import Decider
 from benchmarks.quality.goals import Goal
 from benchmarks.quality.methods import INGREDIENTS, MAIN, METHODS, Method
 from benchmarks.quality.rows import Rows
 
-PACKAGES = ("torch", "scikit-learn", "numpy", "pandas", "libauc", "empulse", "lightgbm")
+PACKAGES = ("torch", "scikit-learn", "numpy", "pandas", "empulse", "lightgbm")
 """Whose versions are kept with each result."""
 GUESS = 10.0
 """Seconds of a fit that nothing is known about."""
@@ -228,7 +229,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     results.gather(options.out)
     print(tables.page(results.read(options.out).values(), options.reference))
     if options.out == results.FOLDER:
-        tables.write()
+        pages.write()
     return 0
 
 

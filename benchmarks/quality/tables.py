@@ -18,12 +18,8 @@ from pathlib import Path
 import numpy as np
 from scipy.stats import rankdata, wilcoxon
 
-from benchmarks.quality import data, figure, goals, results
-from benchmarks.quality.methods import INGREDIENTS, MAIN, METHODS
-
-PAGE = Path(__file__).parent.parent / "QUALITY.md"
-FIGURE = Path(__file__).parent.parent / "figures" / "quality.svg"
-HALVES = {"chosen": data.chosen_on(), "confirmed": data.confirmed_on()}
+from benchmarks.quality import data, goals, results
+from benchmarks.quality.methods import MAIN, METHODS
 
 EVERYWHERE = tuple(name for name in MAIN if not METHODS[name].costs)
 BORROWING = ("bce_ensemble", "focal_ensemble")
@@ -33,8 +29,6 @@ that scorewise is good."""
 Pair = tuple[str, str]
 TIE = 1e-9
 """Scores that differ by less are equal."""
-LONG = 10
-"""Seconds that a fit should take."""
 DRAWS = 10_000
 """Resamples of the sets."""
 
@@ -233,54 +227,14 @@ def summary(rows: Collection[results.Row], reference: str, methods: Sequence[str
     return "\n".join([_summary(scores), "", *_means(scores, None), "", *_duels(scores, reference)])
 
 
-def in_short(rows: Collection[results.Row], reference: str) -> str:
-    """The places of the reference, and the duels that the comparison was made for, in words.
-
-    Args:
-        rows: Results.
-        reference: The method whose places are told.
-    """
-    known = {str(row["method"]) for row in rows}
-    every = [name for name in EVERYWHERE if name in known]
-    used = [name for name in every if name not in BORROWING]
-    weighted = [row for row in rows if row["score"] in {goal.name for goal in goals.SERIES}]
-    unseen = [row for row in rows if row["set"] in HALVES["confirmed"]]
-    lines = [
-        f"- Of the {len(used)} methods as they are in use, by mean rank: {_places(grid(rows, used), reference)}.",
-        f"- The same on the sets that chose no default: {_places(grid(unseen, used), reference)}.",
-        f"- With those that borrow its moments and its threshold: {_places(grid(rows, every), reference)}.",
-    ]
-    asked = [(reference, other) for other in ("plug_in", *BORROWING, "wbce_tuned")]
-    for one, other in (*asked, ("bce_ensemble", "bce_tuned")):
-        for what, some in (("all scores", rows), ("value-weighted scores", weighted)):
-            scores = grid(some, every)
-            found = duels(scores, one) if scores.values and one in every else []
-            lines += [f"- {one} against {other}, {what}: {_told(duel)}." for duel in found if duel.other == other]
-    return "\n".join(lines)
-
-
-def _places(scores: Grid, reference: str) -> str:
-    """The first ranks, down to that of the reference and the next."""
-    if not scores.values:
-        return "no set and score has results of all of them yet"
-    ranked = sorted(zip(mean_ranks(scores), scores.methods, strict=True))
-    last = max(next((k for k, (_, name) in enumerate(ranked) if name == reference), 0) + 2, 3)
-    return ", ".join(f"{name} {rank:.2f}" for rank, name in ranked[:last])
-
-
-def _told(duel: Duel) -> str:
-    return (
-        f"{duel.wins} pairs won, {duel.ties} tied, {duel.losses} lost, {_gained(duel)} on average; {_small(duel.p)} "
-        f"over pairs ({_small(duel.holm)} by Holm), {_small(duel.by_set)} over sets ({_small(duel.by_set_holm)})"
-    )
-
-
-def _gained(duel: Duel) -> str:
+def gained(duel: Duel) -> str:
+    """By how much it is better on average, and between which bounds."""
     low, high = duel.interval
     return f"{duel.gain:+.4f} ({low:+.4f} to {high:+.4f})"
 
 
-def _small(p: float) -> str:
+def small(p: float) -> str:
+    """A p-value, of which the smallest are told as less than."""
     return f"p = {p:.3f}" if p >= 0.0005 else "p < 0.001"
 
 
@@ -312,7 +266,7 @@ def _duels(scores: Grid, reference: str) -> list[str]:
     lines.append("| | wins | ties | losses | mean gain (95 %) | p over pairs | by Holm | p over sets | by Holm |")
     lines.append(f"|---|{'---:|' * 8}")
     lines += [
-        f"| {d.other} | {d.wins} | {d.ties} | {d.losses} | {_gained(d)} | {d.p:.4f} | {d.holm:.4f} | {d.by_set:.4f} "
+        f"| {d.other} | {d.wins} | {d.ties} | {d.losses} | {gained(d)} | {d.p:.4f} | {d.holm:.4f} | {d.by_set:.4f} "
         f"| {d.by_set_holm:.4f} |"
         for d in duels(scores, reference)
     ]
@@ -366,151 +320,6 @@ def _place(pair: Pair) -> tuple[int, str, int]:
         name,
         scores.index(score) if score in scores else len(scores),
     )
-
-
-_PAGE = """# Quality
-
-This page is made by `make quality`, from the results in `results/quality.json`.
-
-Every method is fitted to the same rows, and chooses thresholds, moments and whatever else it chooses on the same
-validation rows; what is told are scores on rows that no fit has seen. (Whoever chose the defaults has seen such scores
-on some of the sets: see below.) Tables are cut at random, 60/20/20, series in order of time, with a gap between the
-parts; of large sets at most 20,000 rows are fitted to. Scores that begin with *w* are value-weighted
-(`Value(PUBLISHED)`, an error with nothing around it weighs 1); *cost* is minus the mean cost, a miss being worth five
-false alarms. Of sets with labels a score is the mean over the labels.
-
-What the splits do not tell: the rows of *protein* come from 153 proteins, and rows of one are in all parts, so that its
-scores are none for new proteins; a fifth of the test rows of *winequality-red-4* are also among its training rows. A
-series has one split, and its seeds differ by the network alone. All methods alike are judged by this. {slow}
-
-All networks are the same one, TabM as in `ScoreClassifier`, with the same batches, optimiser, learning rate and number
-of steps, and are looked at on the validation rows equally often. By these moments each method chooses, by the score
-itself; of moments that are equally good, the one with the least log loss. The learning rate was chosen for
-`ScoreClassifier`.
-
-- **scorewise**: `ScoreClassifier` with its defaults: cross entropy for half of the steps, then half of it and half of
-  the score. What predicts is a mean of up to six moments, at a threshold between the best one and the one that the
-  probabilities ask for.
-- **bce_ensemble**, **focal_ensemble**: the same, moments and threshold, of networks that were trained by cross entropy
-  and by the focal loss alone. What is left between these and scorewise is what training for the score does.
-- The others take one moment and, where they are tuned, the threshold that is best on the validation rows.
-- **bce_at_half**, **bce_tuned**: cross entropy, with the threshold at 0.5, and with the exactly best one.
-- **plug_in**: cross entropy, and the threshold that its probabilities ask for, by cost search (Narasimhan et al. 2015).
-- **wbce_tuned**: cross entropy whose classes weigh the same in all, with the exactly best threshold; so are
-  **focal_tuned** (focal loss, γ = 2, α = 1/2), **dice_tuned** (soft Dice without squares, that is, soft F1) and
-  **aucm_tuned** (LibAUC's AUCM loss, version 1, its three further numbers at their optimum for each batch; without the
-  sampler, the optimiser and the pretraining that LibAUC recommends).
-- **anyloss**: AnyLoss (Han et al. 2024), for the score without a weight, at 0.5. **sol_uniform**, **sol_cosine**:
-  score-oriented losses as published, for the score with its weight, at 0.5; the cosine is 0.5 ± 0.1.
-- **hgb_tuned**, **hgb_balanced_tuned**: scikit-learn's HistGradientBoostingClassifier, which stops by the validation
-  rows' log loss, and whose threshold TunedThresholdClassifierCV chooses there, from 100. **logistic_balanced_tuned**:
-  logistic regression, with the exactly best threshold.
-- **empulse_logistic**, **empulse_boosting**: Empulse's cost-sensitive classifiers, for costs alone.
-
-## In short
-
-{short}
-
-In brackets is where the mean lies in 95 % of resamples of the sets; of six sets, as value-weighted scores have, such an
-interval is too narrow.
-
-The aims were the best mean rank of all, and to be better than weighted cross entropy on value-weighted scores beyond
-doubt. The first is met among methods as they are in use, but the lead over the plug-in threshold is one that chance
-makes, and comes from the value-weighted scores; it is missed with those that borrow. The second is met over pairs,
-before Holm, and not over sets, of which there are six. Two seeds had shown more of either than there is. What
-`ScoreClassifier` adds to a network is, on these sets, its moments and its threshold together (the last two lines: the
-same network by cross entropy, with and without); which of the two does it the ingredients below do not tell. What
-training for the score adds to them cannot be told from nothing, and may be a loss. No default was changed by what this
-run shows. Single results hang on the machine: on a CPU those of one seed differ from these by more than methods do.
-
-![Mean ranks](figures/quality.svg)
-
-## All sets
-
-{all}
-
-## Value-weighted scores alone
-
-{weighted}
-
-## Where the defaults were chosen, and where they were not
-
-Defaults were chosen on {chosen}, with a view of their test rows. The other sets chose no value, but they had a part in
-one change: in a first run over all sets other networks were ahead on them, and this showed that of many equally good
-moments, as small tables have, the first was taken, the least trained. That the log loss decides among them, for all
-networks alike, was tried on tables of KEEL that are in neither half before it was adopted.
-
-{chosen_table}
-
-The other sets: {confirmed}.
-
-{confirmed_table}
-
-## Costs
-
-{costs}
-
-## Ingredients
-
-`ScoreClassifier` with one thing changed at a time, on the sets on which defaults were chosen. What could be chosen
-before the test rows are seen is the best on validation rows; these have been used by every fit to choose moments and a
-threshold.
-
-{ingredients}
-
-## Made with
-
-{made}
-"""
-
-
-def write() -> None:
-    """Make benchmarks/QUALITY.md, and its figure, of the results that are kept."""
-    rows = list(results.read(results.FOLDER).values())
-    everywhere, compared, tried = (
-        [name for name in some if any(row["method"] == name for row in rows)]
-        for some in (EVERYWHERE, MAIN, ("scorewise", *INGREDIENTS))
-    )
-    main = [row for row in rows if row["method"] in everywhere]
-    values = {goal.name for goal in goals.SERIES}
-    costs = [row for row in rows if row["score"] == "cost"]
-    pairs = {(row["set"], row["score"]) for row in rows if row["method"] in INGREDIENTS}
-    ingredients = [row for row in rows if (row["set"], row["score"]) in pairs]
-    halves = {name: [row for row in main if row["set"] in some] for name, some in HALVES.items()}
-    found = {name: grid(some, everywhere) for name, some in halves.items()}
-    figure.draw(everywhere, {name: mean_ranks(scores) for name, scores in found.items() if scores.values}, FIGURE)
-    text = _PAGE.format(
-        slow=_slow(rows),
-        short=in_short(main, "scorewise"),
-        chosen=", ".join(data.chosen_on()),
-        confirmed=", ".join(data.confirmed_on()),
-        all=page(main, "scorewise", everywhere, seconds=False),
-        weighted=summary([row for row in main if row["score"] in values], "scorewise", everywhere),
-        chosen_table=summary(halves["chosen"], "scorewise", everywhere),
-        confirmed_table=summary(halves["confirmed"], "scorewise", everywhere),
-        costs=summary(costs, "scorewise", compared),
-        ingredients=page(ingredients, "scorewise", tried, seconds=False, validation=True),
-        made=_made(rows),
-    )
-    PAGE.write_text(text, encoding="utf-8")
-
-
-def _slow(rows: Sequence[results.Row]) -> str:
-    """How many fits took longer than they should."""
-    slow = [row for row in rows if row["seconds"] is not None and row["seconds"] > LONG]
-    if not slow:
-        return f"No fit took more than {LONG} seconds."
-    longest = max(slow, key=lambda row: float(row["seconds"]))
-    share = f"{len(slow):,} of {len(rows):,} results took more than {LONG} seconds to make"
-    return f"{share}, at most {longest['seconds']:.0f} ({longest['method']} on {longest['set']})."
-
-
-def _made(rows: Iterable[results.Row]) -> str:
-    """With what, and when."""
-    found: dict[str, list[str]] = {}
-    for row in rows:
-        found.setdefault(str(row["versions"]), []).append(str(row["date"]))
-    return "\n".join(f"- {told}: {len(dates):,} results, {min(dates)} to {max(dates)}" for told, dates in found.items())
 
 
 def main(argv: Sequence[str] | None = None) -> None:

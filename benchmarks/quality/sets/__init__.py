@@ -1,0 +1,1 @@
+"""The sets, each a function that makes its task."""
