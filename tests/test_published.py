@@ -6,17 +6,18 @@ import math
 import statistics
 from dataclasses import replace
 
+import pandas as pd
 import pytest
 import torch
 
 import scorewise as sw
 from benchmarks import regression
-from benchmarks.published import data, levels, linear, lstm, pages, quick, run
+from benchmarks.published import data, levels, linear, lstm, pages, quick, repeated, run
 from benchmarks.published.data import GOALS, PAST, WEIGHT, Experiment
 from benchmarks.published.methods import METHODS, Effort, Method, Outcome
-from benchmarks.quality import results
+from benchmarks.quality import files, results
 
-SMALL = Effort(epochs=2, corrections=10)
+SMALL = Effort(epochs=2, corrections=10, published=20)
 
 
 def made_up(seed=0, name="pollution"):
@@ -33,6 +34,7 @@ def made_up(seed=0, name="pollution"):
     sizes = (300, 150, 150)
     return Experiment(
         name=name,
+        windows=columns[PAST:, None].float(),
         steps=columns.float(),
         table=columns[PAST:],
         reading=level[PAST:-1],
@@ -82,6 +84,9 @@ def test_the_pollution_experiment_has_the_published_rows_and_events():
     assert torch.equal(experiment.rest[:, 1:], every.features[PAST:, clock].double())
     for level, above in zip(experiment.levels, experiment.above.T, strict=True):
         assert torch.equal(pm25[1:] > level, above[:-1] == 1)
+    # the first and the last row that the published notebook shows
+    for row, shown in ((0, [129, -16, -4, 1020, 2, 1.79, 0, 0]), (-1, [8, -22, -4, 1034, 1, 246.72, 0, 0])):
+        assert experiment.windows[row].tolist() == [pytest.approx(shown, rel=1e-6)]
 
 
 @pytest.mark.skipif(importlib.util.find_spec("arch") is None, reason="the package arch holds the data")
@@ -93,8 +98,18 @@ def test_the_stock_experiment_has_the_published_days():
     assert experiment.steps.isfinite().all()
     assert experiment.table.isfinite().all()
     assert torch.equal(experiment.steps[PAST + 1 :, 0] < -1, experiment.y[:-1] == 1)
-    # all that a row reads of returns, ranges and how they spread ends with its own day
     returns, ranges = experiment.steps[:, :2].double().T
+    # the days that are forecast are those from 2001-01-10 on; what was known is that of the day before
+    table = files.table("arch", "data/sp500/sp500.csv.gz")
+    falls = 100 * table["Adj Close"].pct_change() < -1
+    decade = pd.to_datetime(table["Date"], format="%m/%d/%Y").between("2001-01-10", "2011-01-01")
+    assert falls[decade].tolist() == experiment.y.bool().tolist()
+    # the published network reads five days, shifted and scaled by known rows
+    lags = torch.stack([returns[PAST - lag : len(returns) - lag] for lag in range(5)], 1)
+    own = lags[:2232]
+    expected = (lags - own.mean(0)) / own.std(0, correction=0)
+    assert torch.allclose(experiment.windows[..., 0].double(), expected, rtol=1e-4, atol=1e-5)
+    # all that a row reads of returns, ranges and how they spread ends with its own day
     for lag in range(5):
         assert torch.allclose(
             experiment.changes[:, lag], returns[PAST - lag : len(returns) - lag], rtol=1e-6, atol=1e-6
@@ -215,7 +230,7 @@ def test_methods_learn_nothing_from_test_rows(name):
     above[450:] = 1 - above[450:]
     other = replace(experiment, y=y, above=above, events=(first, second, int(y[450:].sum())))
     # inputs of the last rows, too: none of what is shifted or scaled may depend on them
-    fields = ("steps", "table", "reading", "amounts", "changes", "rest")
+    fields = ("windows", "steps", "table", "reading", "amounts", "changes", "rest")
     moved = {field: getattr(experiment, field).clone() for field in fields}
     for value in moved.values():
         value[-100:] = 0
@@ -321,6 +336,97 @@ def test_methods_find_what_is_there(name):
     for goal, outcome in zip(GOALS, outcomes, strict=True):
         value = float(goal.score(goal.matrix(outcome.alarms[150:].numpy(), test.y.numpy(), None, test.times.numpy())))
         assert value > 0.4  # chance has 0
+
+
+# -------------------------------------------------------------------------------------- the recipe, repeated
+
+
+def test_the_published_network_begins_as_keras_would_make_it():
+    network = lstm.seeded(0, lambda: repeated.Network(8))
+    layer, units = network.layer, repeated.UNITS
+    assert layer.bias_ih_l0.reshape(4, units).tolist() == [[float(gate == 1)] * units for gate in range(4)]
+    assert not layer.bias_hh_l0.any()
+    assert not layer.bias_hh_l0.requires_grad
+    assert not network.head.bias.any()
+    assert torch.allclose(layer.weight_hh_l0.T @ layer.weight_hh_l0, torch.eye(units), atol=1e-5)
+    for weight in (layer.weight_ih_l0, network.head.weight):
+        limit = math.sqrt(6 / sum(weight.shape))  # Glorot's, of all four gates together
+        assert 0.9 * limit < weight.abs().max() <= limit
+    counted = sum(p.numel() for p in network.parameters() if p.requires_grad)
+    assert counted == 4 * units * (8 + units + 1) + units + 1
+
+
+def test_batches_come_in_the_order_of_time():
+    experiment = made_up()
+    found = repeated.trained(experiment, None, 3, 2).probabilities
+    network = lstm.seeded(3, lambda: repeated.Network(2))
+    optimizer = torch.optim.Adam(network.parameters(), lr=1e-3, eps=1e-7)
+    for epoch in range(2):
+        for first in range(0, 300, 60):  # 72 at most, and as even as they can be: in both experiments 72
+            rows = slice(first, first + 60)
+            optimizer.zero_grad()
+            p = torch.sigmoid(network(experiment.windows[rows]))
+            torch.nn.functional.binary_cross_entropy(p, experiment.y[rows]).backward()
+            optimizer.step()
+        with torch.no_grad():
+            expected = torch.sigmoid(network(experiment.windows))
+        assert torch.allclose(found[epoch], expected, rtol=1e-4, atol=1e-6)
+
+
+def test_half_of_the_epochs_are_by_cross_entropy_alone():
+    experiment = made_up()
+    plain, ours = (repeated.trained(experiment, goal, 0, 4).probabilities for goal in (None, GOALS[1]))
+    assert torch.equal(plain[:2], ours[:2])
+    assert not torch.equal(plain[2], ours[2])
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("seed", range(3))
+def test_a_threshold_is_the_best_of_99_or_of_all(weighted, seed):
+    g = torch.Generator().manual_seed(seed)
+    p, y = torch.rand(200, generator=g).square(), (torch.rand(200, generator=g) < 0.2).float()
+    part = data.Part(torch.arange(200), y, torch.arange(200))
+
+    def value(threshold):
+        alarms = (p > threshold).tolist()
+        if weighted:
+            tn, fp, fn, tp = by_hand(alarms, y.tolist())
+        else:
+            pairs = list(zip(alarms, y.tolist(), strict=True))
+            tn, fp, fn, tp = (sum((a, bool(e)) == cell for a, e in pairs) for cell in ((0, 0), (1, 0), (0, 1), (1, 1)))
+        return tp / (tp + fn) - fp / (fp + tn)
+
+    low, high = float(p.min()), float(p.max())
+    steps = [low + k / 100 * (high - low) for k in range(1, 100)]
+    goal = GOALS[weighted]
+    found = repeated.threshold(p, part, goal, "steps")
+    assert value(found) == pytest.approx(max(value(step) for step in steps), rel=1e-12)
+    # the first of several that are equally good
+    assert found == pytest.approx(next(s for s in steps if value(s) >= value(found) - 1e-12), rel=1e-5)
+    best = max(value(float(one)) for one in [*p, -1.0])
+    assert value(repeated.threshold(p, part, goal, "exact")) == pytest.approx(best, rel=1e-12)
+
+
+def test_who_votes():
+    assert repeated.good([0.89, 0.9, 0.91], 0.9, 0.0) == [False, False, True]
+    assert repeated.good([0.1, 0.19, 0.2], 0.0, 0.95) == [False, False, True]
+    assert repeated.good([0.1, 0.191, 0.2], 0.0, 0.95) == [False, True, True]
+    assert repeated.good([0.5, 0.7, 0.7], 0.9, 0.0) == [False, True, True]
+
+
+def test_most_of_the_votes_decide_and_a_tie_is_an_alarm(monkeypatch):
+    experiment = made_up()
+    event = experiment.y.clone()
+    # one knows all, one is wrong about a test row, and one that never warns has no vote
+    wrong = event.clone()
+    wrong[590] = 1 - wrong[590]
+    epochs = [event, wrong, torch.zeros(600)]
+    monkeypatch.setattr(repeated, "threshold", lambda *_: 0.5)
+    found = repeated.decided(experiment, repeated.Epochs(torch.stack(epochs), 0.0), GOALS[0], "exact")
+    expected = torch.maximum(event, wrong)  # of two that vote, one is enough
+    assert torch.equal(found, expected.long())
+    three = repeated.decided(experiment, repeated.Epochs(torch.stack([event, event, wrong]), 0.0), GOALS[0], "exact")
+    assert torch.equal(three, event.long())
 
 
 # ------------------------------------------------------------------------------------------------ what is kept

@@ -27,8 +27,20 @@ PUBLISHED: dict[str, dict[str, tuple[float | None, float]]] = {
     "stock": {"wtss": (None, 0.2615)},
 }
 """By experiment and score: the published ensemble tuned for TSS, and the one tuned for the value-weighted TSS."""
+PUBLISHED_INPUTS = (
+    "pm25",
+    "dew_point",
+    "temperature",
+    "pressure",
+    "wind",
+    "wind_speed",
+    "snow_hours",
+    "rain_hours",
+)
+"""What is read of an hour, as it is: nothing is shifted or scaled."""
 POLLUTION_LEVELS = (225, 270, 315, 360, 405, 450, 495)
 """Of PM2.5: from half to 1.1 of the level that is judged."""
+STOCK_SIZES = (1728, 504, 277)
 STOCK_LEVELS = (0.5, 0.75, 1.0, 1.25, 1.5)
 """Of the loss of a day, in percent."""
 GOALS = (Goal("tss", sw.scores.tss), Goal("wtss", sw.scores.tss, WEIGHT))
@@ -49,7 +61,8 @@ class Experiment:
 
     Attributes:
         name: What it is called here.
-        steps: What the published network could read at each step, (PAST + n, F) float32; row i is step i + PAST.
+        windows: What the published network reads of each row, (n, its steps, its inputs) float32.
+        steps: What a network could read at each step, (PAST + n, F) float32; row i is step i + PAST.
         table: What is known at each row, missing values carried forward, with changes: (n, G) float64.
         reading: The one number of a row that tells most by itself, (n,) float64; the larger, the likelier the event.
         y: 1 where the event follows, (n,) float32.
@@ -66,6 +79,7 @@ class Experiment:
     """
 
     name: str
+    windows: Tensor
     steps: Tensor
     table: Tensor
     reading: Tensor
@@ -83,7 +97,7 @@ class Experiment:
 
     def __post_init__(self) -> None:
         n = len(self.y)
-        others = self.table, self.reading, self.above, self.amounts, self.changes, self.rest, self.times
+        others = self.windows, self.table, self.reading, self.above, self.amounts, self.changes, self.rest, self.times
         lengths = len(self.steps) - PAST, sum(self.sizes), *(len(one) for one in others)
         if set(lengths) != {n}:
             raise ValueError(f"{self.name}: {n} labels, but inputs, times and parts for {lengths} rows.")
@@ -128,11 +142,15 @@ def pollution() -> Experiment:
     # not the season: of two winters it would be learnt by heart
     table = torch.cat([pm25[:, None], change[:, None], as_zero.features[:, first:season].double()], 1)
     highest = torch.stack([pm25.roll(lag) for lag in range(PAST)]).amax(0)
+    columns = dict(zip(names, as_zero.features.T, strict=True))
+    # the directions were numbered in the order of their letters: NE, NW, SE, calm or changing
+    columns["wind"] = torch.stack([columns[f"wind_{one}"] for one in ("ne", "nw", "se", "cv")], 1).argmax(1).float()
     dew_point = as_zero.features[:, first].double()
     dew_point_change = dew_point - dew_point.roll(3)
     times_of_day = as_zero.features[:, hour:season].double()
     return Experiment(
         name="pollution",
+        windows=torch.stack([columns[one] for one in PUBLISHED_INPUTS], 1)[PAST:, None],
         # the eight variables that were published; hours and seasons are not among them
         steps=torch.cat([as_zero.features[:, :1], as_zero.features[:, first:hour]], 1),
         table=table[PAST:],
@@ -153,29 +171,35 @@ def pollution() -> Experiment:
 
 
 def stock() -> Experiment:
-    """S&P 500: will the next day's return be below -1 %? Of the days from 2001-01-10 to 2011-01-01."""
+    """S&P 500: will a day's return be below -1 %? Of the days from 2001-01-10 to 2011-01-01, by what is known before.
+
+    The published network reads the returns of the five days before, the latest first.
+    """
     frame = pd.read_csv(file("arch", "data/sp500/sp500.csv.gz"))
     dates = pd.to_datetime(frame["Date"], format="%m/%d/%Y")
     returns = 100 * frame["Adj Close"].pct_change()
     spread = 100 * (frame["High"] / frame["Low"] - 1)
     volume = np.log(frame["Volume"])
     volume -= volume.rolling(20).mean()
-    days = np.flatnonzero((dates >= "2001-01-10") & (dates <= "2011-01-01"))
+    days = np.flatnonzero((dates >= "2001-01-10") & (dates <= "2011-01-01")) - 1  # when they are forecast
     steps = pd.DataFrame({"return": returns, "range": spread, "volume": volume})
     table = steps.assign(
         **{f"return_{lag}": returns.shift(lag) for lag in (1, 2, 3, 4)},
         **{f"deviation_{span}": returns.rolling(span).std() for span in (5, 20, 60)},
         **{f"range_{span}": spread.rolling(span).mean() for span in (5, 20)},
     )
-    follows = -returns.shift(-1).to_numpy()[days]
+    follows = -returns.to_numpy()[days + 1]
+    lags = torch.tensor(np.stack([returns.to_numpy()[days - lag] for lag in range(5)], 1), dtype=torch.float32)
+    known = lags[: sum(STOCK_SIZES[:2])]
     spreads = ["range", "deviation_5", "deviation_20", "deviation_60", "range_5", "range_20"]
     moves = ["return", "return_1", "return_2", "return_3", "return_4"]
     return Experiment(
         name="stock",
+        windows=((lags - known.mean(0)) / known.std(0, correction=0))[..., None],
         steps=torch.tensor(steps.to_numpy()[days[0] - PAST : days[-1] + 1], dtype=torch.float32),
         table=torch.tensor(table.to_numpy()[days]),
         reading=torch.tensor(table["deviation_20"].to_numpy()[days]),
-        y=torch.tensor((returns.shift(-1) < -1).to_numpy()[days], dtype=torch.float32),
+        y=torch.tensor(follows > 1, dtype=torch.float32),
         levels=STOCK_LEVELS,
         above=torch.tensor(follows[:, None] > np.array(STOCK_LEVELS), dtype=torch.float32),
         judged=STOCK_LEVELS.index(1.0),
@@ -183,7 +207,7 @@ def stock() -> Experiment:
         changes=torch.tensor(table[moves].to_numpy()[days]),
         rest=torch.tensor(table[["volume"]].to_numpy()[days]),
         times=torch.arange(len(days)),
-        sizes=(1728, 504, 277),
+        sizes=STOCK_SIZES,
         events=(240, 130, 41),
         block=20,
     )

@@ -11,7 +11,8 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from benchmarks.published import levels, linear, lstm
+import scorewise as sw
+from benchmarks.published import levels, linear, lstm, repeated
 from benchmarks.published.data import Experiment
 from benchmarks.quality.goals import Goal
 
@@ -23,10 +24,12 @@ class Effort:
     Attributes:
         epochs: Of a network whose epochs are chosen by the rows to choose.
         corrections: Epochs of a network that corrects a linear model; the last ten are averaged.
+        published: Epochs of the published recipe.
     """
 
     epochs: int = 60
     corrections: int = 20
+    published: int = 100
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,6 +156,39 @@ def _levels(experiment: Experiment, goal: Goal, seed: int, effort: Effort, *, ne
     return z[:, experiment.judged]
 
 
+def _repeated(
+    experiment: Experiment,
+    goals: Sequence[Goal],
+    seed: int,
+    effort: Effort,
+    *,
+    by_score: bool,
+    search: repeated.Search,
+) -> list[Outcome]:
+    """The published recipe, with its loss or half of it and half of ours, its thresholds or the exactly best."""
+    found = []
+    for goal in goals:
+        epochs = repeated.trained(experiment, goal if by_score else None, seed, effort.published)
+        alarms = repeated.decided(experiment, epochs, goal, search)[_later(experiment)]
+        found.append(Outcome(alarms, 0.5, epochs.seconds))  # half of the votes
+    return found
+
+
+def _classifier(experiment: Experiment, goals: Sequence[Goal], seed: int, _effort: Effort) -> list[Outcome]:
+    """The estimator with its defaults, on what the published network reads."""
+    known = experiment.known()
+    x = experiment.windows.flatten(1).numpy()
+    found = []
+    for goal in goals:
+        started = time.perf_counter()
+        model = sw.ScoreClassifier(
+            goal.score, weight=goal.weight, horizon=1, pos_label=1.0, random_state=seed, progress=False
+        ).fit(x[known.rows], known.y.numpy(), times=known.times.numpy())
+        alarms = torch.from_numpy(model.predict(x)).long()[_later(experiment)]
+        found.append(Outcome(alarms, float(model.threshold_), time.perf_counter() - started))
+    return found
+
+
 def _by(logits: Callable[..., Tensor], **options: object) -> Fit:
     return partial(_at_half, logits=partial(logits, **options))
 
@@ -206,5 +242,30 @@ METHODS = {
             _by(_levels, network=True),
             random=True,
         ),
+        Method(
+            "repeated",
+            "published recipe, repeated",
+            partial(_repeated, by_score=False, search="steps"),
+            random=True,
+        ),
+        Method(
+            "repeated_exact",
+            "published recipe, exactly best thresholds",
+            partial(_repeated, by_score=False, search="exact"),
+            random=True,
+        ),
+        Method(
+            "repeated_score",
+            "published recipe, half by our loss",
+            partial(_repeated, by_score=True, search="steps"),
+            random=True,
+        ),
+        Method(
+            "repeated_score_exact",
+            "published recipe, half by our loss, exactly best thresholds",
+            partial(_repeated, by_score=True, search="exact"),
+            random=True,
+        ),
+        Method("classifier", "`ScoreClassifier` on the published inputs", _classifier, random=True),
     )
 }

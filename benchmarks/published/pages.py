@@ -14,8 +14,19 @@ from benchmarks.quality import results
 PAGE = Path(__file__).parent.parent / "PUBLISHED.md"
 
 NAMES = {"tss": "TSS", "wtss": "wTSS"}
-RECIPES = ("linear_score", "lstm_corrected", "linear_second", "lstm_second", "linear_levels", "lstm_levels")
-"""Ours, two by two: fixed before any test row was seen, after the first had been judged, after the second."""
+RECIPES = (
+    "linear_score",
+    "lstm_corrected",
+    "linear_second",
+    "lstm_second",
+    "linear_levels",
+    "lstm_levels",
+    "repeated_exact",
+    "repeated_score",
+    "repeated_score_exact",
+    "classifier",
+)
+"""Ours, as they came: before any test row was seen, and after the first, the second and the third look at them."""
 
 
 def page(rows: Collection[results.Row]) -> str:
@@ -101,6 +112,7 @@ def _verdict(name: str, rows: Sequence[results.Row]) -> str:
             if own := values(rows, recipe, "wtss", score):
                 mean = statistics.mean(own)
                 lines.append(f"  {_sentence(METHODS[recipe].words)}: {mean:.4f}, {reached(mean, target)}.")
+        lines += _against_the_repeated(rows, score, target)
         if top := best(rows, score, list(METHODS)):
             lines.append(
                 f"  The best afterwards, which nobody could have known: {METHODS[top[0]].words}, {top[1]:.4f}."
@@ -117,6 +129,22 @@ def _verdict(name: str, rows: Sequence[results.Row]) -> str:
             word = "better" if ours > entropy else "worse"
             lines.append(f"  The plain LSTM is {word} by our loss, {ours:.4f}, than by cross entropy, {entropy:.4f}.")
     return "\n".join(lines)
+
+
+def _against_the_repeated(rows: Sequence[results.Row], score: str, target: float) -> list[str]:
+    """What the published recipe has when it is repeated, and which of ours have more than that."""
+    own = values(rows, "repeated", "wtss", score)
+    if not own:
+        return []
+    mean = statistics.mean(own)
+    above = sum(one > target for one in own)
+    spread = f"{mean:.4f} on average, from {min(own):.4f} to {max(own):.4f}"
+    told = [f"  The published recipe, repeated with {len(own)} seeds: {spread}; above the published figure: {above}."]
+    means = {method: statistics.mean(some) for method in RECIPES if (some := values(rows, method, "wtss", score))}
+    better = sorted((m for m in means if means[m] > mean), key=lambda method: -means[method])
+    listed = "; ".join(f"{METHODS[method].words}, {means[method]:.4f}" for method in better)
+    told.append(f"  Of ours, above that average: {listed or 'none'}.")
+    return told
 
 
 def _sentence(words: str) -> str:
@@ -160,7 +188,7 @@ on the validation rows. These have few events, so that the other methods use the
 
 Inputs and settings of the linear models, and of the LSTMs that begin as one, were chosen by cross-validation over
 stretches of training and validation rows. Some 110 settings were tried there, on pollution alone: the best of so many
-looks better than it is. Test rows were looked at three times. First everything but the second penalty and the models of
+looks better than it is. Test rows were looked at four times. First everything but the second penalty and the models of
 several levels was judged. It fell short of the published figures, so that a second penalty was chosen by the mean of
 cross-validations over five partitions of the same known rows, and judged once. It fell short, too.
 
@@ -173,11 +201,26 @@ is less noisy than at 450 alone, and over three partitions into stretches of wee
 41 sets of inputs by how likely they make what followed. For the stock experiment there were three, penalties alone,
 with a gain that is smaller than chance. An LSTM of several levels that begins with random weights was worse. At 450
 alone the recipe was no better there than the two before it, so that chance has a part in what follows. Everything was
-fixed, and committed, before the third look, and nothing was changed afterwards. Of all these comparisons the outcome is
-kept, and not the comparisons.
+fixed before the third look, and nothing was changed afterwards. Of all these comparisons the outcome is kept, and not
+the comparisons.
 
-What we have of the published work does not tell the size of its network, nor how good an epoch must be to have a vote:
-50 units and 95 % of the best are ours, and so is using the same value weights for the stock experiment.
+The fourth look is at the published recipe itself, repeated, and had nothing to be chosen by us. What the paper leaves
+open is in its authors' code ([Value-weighted-skill-scores-in-deep-learning][code]): an LSTM of 50 units that reads the
+last hour alone, eight numbers as they are (of stocks, the returns of five days); cross entropy, Adam, 100 epochs of
+batches of 72 rows in the order of time; after each epoch a threshold, the best of 99 on the *training* rows; epochs
+with more than 0.9 on the validation rows vote (of stocks, more than 95 % of the best), and a tie is an alarm. The code
+has no seed, and the published figures are of one training; here there are ten. Three rows change one thing or two: the
+exactly best threshold in place of the best of 99; and half of our loss beside half of cross entropy in the second half
+of the epochs, which is how `ScoreClassifier` trains. Its score is that of the matrices of about an epoch
+(`RunningLoss`), for a batch has hardly any events. The last row is `ScoreClassifier` with its defaults, on the same
+inputs and all known rows. For stocks the code has dropout and a penalty that the names of the networks it loads do not
+have; ours has neither. With this look the days of the stock experiment became those of the code, one earlier:
+everything was judged on them anew.
+
+The plain LSTMs, of the first look, are ours: they read 24 hours, and choose epochs and thresholds on the validation
+rows.
+
+[code]: https://github.com/SabrinaGuastavino/Value-weighted-skill-scores-in-deep-learning
 
 An interval holds 95 % of resamples of the test rows in blocks, of the first seed: what another stretch of time might
 have given."""
@@ -185,11 +228,12 @@ have given."""
 _POLLUTION = """## Pollution
 
 Beijing: PM2.5 of the next hour above 450; 13,104 / 4,320 / 26,375 hours with 107 / 15 / 148 events. The first 24 hours
-are dropped, a missing PM2.5 is 0. The LSTM has one layer of 50 units and reads the eight published variables, from at
-least 24 hours back. Our recipes read the latest measured PM2.5 and its change instead, and the hour of the day; the
-model of several levels reads what is told above."""
+are dropped, a missing PM2.5 is 0. The plain LSTM has one layer of 50 units and reads the eight published variables,
+from at least 24 hours back. Our recipes read the latest measured PM2.5 and its change instead, and the hour of the day;
+the model of several levels and the published recipe read what is told above."""
 
 _STOCK = """## Stock
 
-S&P 500, days from 2001-01-10 to 2011-01-01, 1,728 / 504 / 277 of them; event: the next day's return is below -1 %. 41
-of the days that are judged have one: this is a noisy figure, and its interval says how noisy."""
+S&P 500, days from 2001-01-10 to 2011-01-01, 1,728 / 504 / 277 of them; event: the return of the day is below -1 %, as
+the day before can tell. 41 of the days that are judged have one: this is a noisy figure, and its interval says how
+noisy."""
