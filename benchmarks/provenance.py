@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 import subprocess
+from collections.abc import Iterable
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from scorewise import __version__
+
+SAME_PACKAGE = {"adce054": "d61ad20", "28f13a0": "d61ad20"}
+"""Commits that results were made with and that are in no published history, and one of it with the same package."""
 
 
 @cache
@@ -29,6 +34,20 @@ def installed(package: str) -> str | None:
         return version(package)
     except PackageNotFoundError:
         return None
+
+
+def unpublished(told: Iterable[str]) -> str:
+    """What to say of commits that nobody can look up; nothing, if all can be.
+
+    Args:
+        told: What `versions` told of results.
+    """
+    named = {commit for text in told for commit in re.findall(r"scorewise [\d.]+ \((\w+)", text)}
+    lines = [
+        f"{commit} is not in the published history: the package was as it is in {SAME_PACKAGE[commit]}."
+        for commit in sorted(named & set(SAME_PACKAGE))
+    ]
+    return " ".join(lines)
 
 
 def machine() -> str:

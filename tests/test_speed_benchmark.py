@@ -7,6 +7,7 @@ import itertools
 import json
 import math
 import re
+import subprocess
 import sys
 from pathlib import Path
 
@@ -274,6 +275,26 @@ def test_a_commit_that_git_does_not_tell_can_be_told(monkeypatch):
     assert provenance._commit() == "unknown commit"
     monkeypatch.setenv("SCOREWISE_COMMIT", "abc123")
     assert provenance._commit() == "abc123"
+
+
+def test_every_commit_of_a_result_can_be_looked_up_or_is_told():
+    told = {path.name: path.read_text(encoding="utf-8") for path in (ROOT / "benchmarks" / "results").glob("*.json")}
+    named = {commit for text in told.values() for commit in re.findall(r"scorewise [\d.]+ \((\w+)\+?\)", text)}
+    assert named
+
+    def git(*words):
+        return subprocess.run(["git", "-C", str(ROOT), *words], capture_output=True, text=True, check=False)  # noqa: S603, S607  # fixed words
+
+    def published(commit):
+        return git("merge-base", "--is-ancestor", commit, "HEAD").returncode == 0
+
+    if git("rev-parse", "--is-shallow-repository").stdout.strip() != "false":
+        pytest.skip("this is no checkout, or one without its history")
+    assert {commit for commit in named if not published(commit)} == set(provenance.SAME_PACKAGE)
+    for commit, same in provenance.SAME_PACKAGE.items():
+        assert published(same)
+        assert f"{commit} is not in the published history" in provenance.unpublished(told.values())
+    assert provenance.unpublished(["scorewise 0.1.0 (d61ad20), torch"]) == ""
 
 
 # ----------------------------------------------------------------------------------------------------- checks

@@ -7,6 +7,7 @@ import statistics
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
+from benchmarks import provenance
 from benchmarks.published.data import PUBLISHED
 from benchmarks.published.methods import METHODS
 from benchmarks.quality import results
@@ -172,7 +173,8 @@ def _made(rows: Collection[results.Row]) -> str:
     dates = sorted({str(row["date"]) for row in rows})
     total = math.fsum(row["seconds"] or 0 for row in rows)
     span = dates[0] if len(dates) == 1 else f"{dates[0]} to {dates[-1]}"
-    return f"Made on {span}, with fits of {total / 60:.0f} minutes in all, by " + "; and by ".join(how) + "."
+    told = f"Made on {span}, with fits of {total / 60:.0f} minutes in all, by " + "; and by ".join(how) + "."
+    return f"{told} {provenance.unpublished(how)}".strip()
 
 
 _HEAD = """# The published table

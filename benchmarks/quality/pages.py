@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 
+from benchmarks import provenance
 from benchmarks.quality import data, figure, goals, results, tables
 from benchmarks.quality.methods import INGREDIENTS, MAIN
 
@@ -170,7 +171,10 @@ def _made(rows: Iterable[results.Row]) -> str:
     found: dict[str, list[str]] = {}
     for row in rows:
         found.setdefault(str(row["versions"]), []).append(str(row["date"]))
-    return "\n".join(f"- {told}: {len(dates):,} results, {min(dates)} to {max(dates)}" for told, dates in found.items())
+    lines = [f"- {told}: {len(dates):,} results, {min(dates)} to {max(dates)}" for told, dates in found.items()]
+    if unpublished := provenance.unpublished(found):
+        lines.append(f"\n{unpublished}")
+    return "\n".join(lines)
 
 
 _PAGE = """# Quality
