@@ -40,11 +40,13 @@ class Outcome:
         alarms: 1 or 0 for each row of the validation and the test part, in this order.
         threshold: Where an alarm begins: a probability, a share of votes, or a level.
         seconds: Of the fit.
+        votes: Which epochs of the published recipe decided.
     """
 
     alarms: Tensor
     threshold: float
     seconds: float
+    votes: repeated.Votes | None = None
 
 
 Fit = Callable[[Experiment, Sequence[Goal], int, Effort], list[Outcome]]
@@ -65,6 +67,11 @@ class Method:
     words: str
     fit: Fit
     random: bool = False
+
+    @property
+    def network(self) -> bool:
+        """Whether a network decides: what depends on the seed, for that is of its first weights."""
+        return self.random
 
 
 def _later(experiment: Experiment) -> Tensor:
@@ -169,8 +176,8 @@ def _repeated(
     found = []
     for goal in goals:
         epochs = repeated.trained(experiment, goal if by_score else None, seed, effort.published)
-        alarms = repeated.decided(experiment, epochs, goal, search)[_later(experiment)]
-        found.append(Outcome(alarms, 0.5, epochs.seconds))  # half of the votes
+        alarms, votes = repeated.decided(experiment, epochs, goal, search)
+        found.append(Outcome(alarms[_later(experiment)], 0.5, epochs.seconds, votes))  # half of the votes
     return found
 
 

@@ -1,4 +1,4 @@
-"""The published recipe as its own code has it, and the same with another loss or with exactly best thresholds.
+"""The published recipe, as far as its own code tells, and the same with another loss or with exactly best thresholds.
 
 An LSTM is trained for a hundred epochs, on batches in the order of time. After each epoch a threshold is chosen on the
 rows that it was trained on. Epochs that are good on the validation rows vote, and a tie is an alarm.
@@ -7,7 +7,6 @@ rows that it was trained on. Epochs that are good on the validation rows vote, a
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
@@ -21,7 +20,7 @@ from benchmarks.published import lstm
 from benchmarks.published.data import WEIGHT, Experiment, Part
 from benchmarks.quality.goals import Goal
 from scorewise.parallel import RunningLoss
-from scorewise.series import ChronologicalBatchSampler
+from scorewise.series import ChronologicalBatchSampler, SeriesBatch
 
 UNITS, BATCH, RATE = 50, 72, 1e-3
 """Units of the layer, rows of a batch, the step of Adam."""
@@ -66,6 +65,11 @@ class Epochs:
     seconds: float
 
 
+def batches(part: Part) -> list[SeriesBatch]:
+    """Rows of a part in the order of time, with those around them that a value weight looks at."""
+    return list(ChronologicalBatchSampler(BATCH, times=part.times, context=WEIGHT.reach, stretch=BATCH, shuffle=False))
+
+
 @lru_cache(maxsize=3)  # thresholds are searched for in two ways, one method after the other
 def trained(experiment: Experiment, goal: Goal | None, seed: int, epochs: int) -> Epochs:
     """Train on the rows to fit.
@@ -80,16 +84,15 @@ def trained(experiment: Experiment, goal: Goal | None, seed: int, epochs: int) -
     """
     started = time.perf_counter()
     part = experiment.parts()[0]
-    sampler = ChronologicalBatchSampler(BATCH, times=part.times, context=WEIGHT.reach, stretch=BATCH, shuffle=False)
-    batches = list(sampler)
+    in_order = batches(part)
     score = None
     if goal is not None:
-        score = RunningLoss(sw.ScoreLoss(goal.score, weight=goal.weight), decay=1 - 1 / len(batches))
+        score = RunningLoss(sw.ScoreLoss(goal.score, weight=goal.weight), decay=1 - 1 / len(in_order))
     network = lstm.seeded(seed, lambda: Network(experiment.windows.shape[-1]))
     optimizer = torch.optim.Adam([p for p in network.parameters() if p.requires_grad], lr=RATE, eps=1e-7)
     found = []
     for epoch in range(epochs):
-        for batch in batches:
+        for batch in in_order:
             rows = part.rows[batch.index]
             optimizer.zero_grad()
             z, y = network(experiment.windows[rows]), experiment.y[rows]
@@ -124,8 +127,23 @@ def threshold(probabilities: Tensor, part: Part, goal: Goal, search: Search) -> 
     return float(tried[values.argmax()])
 
 
-def decided(experiment: Experiment, epochs: Epochs, goal: Goal, search: Search) -> Tensor:
-    """1 or 0 for each row: what most of the good epochs say."""
+@dataclass(frozen=True)
+class Votes:
+    """Which epochs decided.
+
+    Attributes:
+        good: How many were good enough; if none was, the best voted, of which the published code says nothing.
+        voters: How many voted.
+        late: How many of these are of the second half of the training.
+    """
+
+    good: int
+    voters: int
+    late: int
+
+
+def decided(experiment: Experiment, epochs: Epochs, goal: Goal, search: Search) -> tuple[Tensor, Votes]:
+    """1 or 0 for each row: what most of the good epochs say, and how many these are."""
     train, validation, _ = experiment.parts()
     alarms, scores = [], []
     for probabilities in epochs.probabilities:
@@ -135,12 +153,10 @@ def decided(experiment: Experiment, epochs: Epochs, goal: Goal, search: Search) 
         )
         alarms.append(own)
         scores.append(float(goal.score(matrix)))
-    voting = torch.tensor(good(scores, *GOOD[experiment.name]))
-    return (2 * torch.stack(alarms)[voting].sum(0) >= voting.sum()).long()
-
-
-def good(scores: Sequence[float], least: float, share: float) -> list[bool]:
-    """Which epochs vote: those above a level; if none is, the best, of which the published code says nothing."""
+    least, share = GOOD[experiment.name]
     level = max(least, share * max(scores))
-    above = [score > level for score in scores]
-    return above if any(above) else [score == max(scores) for score in scores]
+    good = sum(score > level for score in scores)
+    voting = torch.tensor([score > level if good else score == max(scores) for score in scores])
+    voters = int(voting.sum())
+    late = int(voting[len(scores) // 2 :].sum())
+    return (2 * torch.stack(alarms)[voting].sum(0) >= voters).long(), Votes(good, voters, late)

@@ -1,6 +1,6 @@
 """Run the published experiments, keep the results, write benchmarks/PUBLISHED.md.
 
-    python -m benchmarks.published [--seeds N] [--only pollution|stock] [--out FOLDER] [--again]
+    python -m benchmarks.published [--only pollution|stock] [--methods NAME ...] [--seeds N] [--out FOLDER] [--again]
     python -m benchmarks.published --quick
 
 A result that is known already is not made again. --quick does a small part in less than a minute, writes nothing, and
@@ -12,7 +12,7 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -54,18 +54,21 @@ class Job:
     goals: tuple[Goal, ...]
 
 
-def jobs(names: Sequence[str], seeds: int, known: dict[results.Key, results.Row]) -> list[Job]:
+def jobs(
+    names: Sequence[str], seeds: int, known: dict[results.Key, results.Row], methods: Sequence[str] | None = None
+) -> list[Job]:
     """What is missing; those with an error are.
 
     Args:
         names: Experiments.
         seeds: How many; a method without chance has the first only.
         known: Results that there are.
+        methods: Names of methods; None: all.
     """
     found = []
     for name in names:
         for seed in range(seeds):
-            for method in METHODS.values():
+            for method in (METHODS[one] for one in methods or METHODS):
                 rows = {goal: known.get((name, goal.name, method.name, seed)) for goal in GOALS}
                 missing = tuple(goal for goal, row in rows.items() if row is None or row["error"] is not None)
                 if missing and (method.random or seed == 0):
@@ -75,6 +78,8 @@ def jobs(names: Sequence[str], seeds: int, known: dict[results.Key, results.Row]
 
 def judged(experiment: Experiment, job: Job, goal: Goal, outcome: Outcome, draws: int = DRAWS) -> results.Row:
     """A row: both scores on the test rows with their intervals, on the validation rows, and both matrices.
+
+    What was chosen on validation rows, the epochs that vote, stands beside the scores on these.
 
     Args:
         experiment: The experiment.
@@ -108,6 +113,8 @@ def judged(experiment: Experiment, job: Job, goal: Goal, outcome: Outcome, draws
         if found.weighted is None:
             raise ValueError("a weight was passed, so there must be a weighted matrix.")
         row[name] = {"tss": round(found.plain.scores["tss"], 6), "wtss": round(found.weighted.scores["tss"], 6)}
+        if name == "validation" and outcome.votes is not None:
+            row[name] |= asdict(outcome.votes)
         if name == "test":
             both = ("tss", found.plain), ("wtss", found.weighted)
             row[name] |= {f"{key}_interval": [round(end, 4) for end in one.intervals["tss"]] for key, one in both}
@@ -169,6 +176,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--quick", action="store_true", help="a small part, held against figures that are kept")
     parser.add_argument("--seeds", type=int, default=SEEDS, help="seeds 0, 1, … (default: %(default)s)")
     parser.add_argument("--only", choices=list(EXPERIMENTS), help="one of the experiments")
+    parser.add_argument("--methods", nargs="+", choices=list(METHODS), metavar="NAME", help="some of the methods")
     parser.add_argument("--out", type=Path, default=FOLDER, help="where results are kept")
     parser.add_argument("--again", action="store_true", help="make known results anew")
     options = parser.parse_args(argv)
@@ -178,7 +186,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     results.prepare(options.out)
     known = results.read(options.out)
     names = [options.only] if options.only else list(EXPERIMENTS)
-    todo = jobs(names, options.seeds, {} if options.again else known)
+    todo = jobs(names, options.seeds, {} if options.again else known, options.methods)
     # a fit serves both scores
     typical = {pair: 2 * seconds for pair, seconds in results.durations(known).items()}
     run(todo, options.out, typical, Effort())
