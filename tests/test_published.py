@@ -3,8 +3,10 @@
 import importlib.util
 import json
 import math
+import re
 import statistics
 from dataclasses import replace
+from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -17,6 +19,7 @@ from benchmarks.published.data import GOALS, PAST, WEIGHT, Experiment
 from benchmarks.published.methods import METHODS, Effort, Method, Outcome
 from benchmarks.quality import files, results
 
+ROOT = Path(__file__).parent.parent
 SMALL = Effort(epochs=2, corrections=10, published=20)
 
 
@@ -615,6 +618,59 @@ def test_the_kept_results_and_the_page_are_of_one_piece():
     seeds = {row["seed"] for row in rows if row["method"] == "lstm_score"}
     assert seeds == set(range(run.SEEDS))
     assert pages.PAGE.read_text(encoding="utf-8") == pages.page(rows)
+
+
+PROSE = {
+    "README.md": (
+        "benchmarks/PUBLISHED.md",
+        """tss published, wtss published; tss repeated, wtss repeated; tss linear_levels,
+        wtss linear_levels, wtss missed, tss lstm_levels, wtss lstm_levels; low linear_levels, high linear_levels;
+        tss repeated_score, wtss repeated_score, tss repeated_exact, wtss repeated_exact, tss classifier,
+        wtss classifier; stock published, stock repeated, stock least, stock most""",
+    ),
+    "docs/choosing.md": (
+        "[published experiment](benchmarks/published.md)",
+        """wtss linear_score, wtss logistic,
+        wtss lstm_score_ensemble, wtss lstm_bce; wtss repeated, wtss repeated_score; wtss linear_levels""",
+    ),
+    "docs/migrating.md": (
+        "[The published table](benchmarks/published.md)",
+        """tss published, wtss published; tss repeated,
+        wtss repeated; tss linear_levels, wtss linear_levels, tss lstm_levels, wtss lstm_levels; stock published,
+        stock repeated""",
+    ),
+}
+"""By page: words that its paragraph on the experiments has, and what the numbers there are, one after the other."""
+
+
+def figure(rows, what):
+    """A number that a page tells, of pollution or of stocks: most are means of what was tuned for the weighted score."""
+    key, name = what.split()
+    experiment, score = ("stock", "wtss") if key == "stock" else ("pollution", "tss" if key == "tss" else "wtss")
+    own = [row for row in rows if row["set"] == experiment]
+    if name == "published":
+        return data.PUBLISHED[experiment][score][1]
+    if name == "missed":
+        return data.PUBLISHED["pollution"]["wtss"][1] - round(figure(rows, "wtss linear_levels"), 4)
+    if name in ("least", "most"):
+        ours = [statistics.mean(pages.values(own, recipe, "wtss", score)) for recipe in pages.RECIPES]
+        return min(ours) if name == "least" else max(ours)
+    if key in ("low", "high"):
+        row = next(row for row in own if (row["method"], row["score"]) == (name, "wtss"))
+        return row["test"]["wtss_interval"][key == "high"]
+    return statistics.mean(pages.values(own, name, "wtss", score))
+
+
+@pytest.mark.parametrize("page", PROSE)
+def test_pages_tell_the_figures_of_the_results(page):
+    words, wanted = PROSE[page]
+    rows = list(results.read(run.FOLDER.with_name("published")).values())
+    paragraph = next(one for one in (ROOT / page).read_text(encoding="utf-8").split("\n\n") if words in one)
+    told = re.findall(r"(?<![\d.])0\.(\d{2,4})\b", re.sub(r"at 0\.5|PM2\.5", "", paragraph))
+    expected = [figure(rows, one.strip()) for one in re.split("[,;]", wanted)]
+    assert [f"0.{digits}" for digits in told] == [
+        f"{value:.{len(digits)}f}" for value, digits in zip(expected, told, strict=True)
+    ]
 
 
 # -------------------------------------------------------------------------------------------------- in short
