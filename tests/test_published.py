@@ -644,7 +644,7 @@ PROSE = {
 
 
 def figure(rows, what):
-    """A number that a page tells, of pollution or of stocks: most are means of what was tuned for the weighted score."""
+    """A number that a page tells, of pollution or of stocks: most are means of what was tuned for the weighted one."""
     key, name = what.split()
     experiment, score = ("stock", "wtss") if key == "stock" else ("pollution", "tss" if key == "tss" else "wtss")
     own = [row for row in rows if row["set"] == experiment]
