@@ -151,8 +151,8 @@ def _votes(rows: Sequence[results.Row]) -> str:
         "| method | epochs | of the second half | seeds without a good one |\n|---|---:|---:|---:|",
     ]
     for name, method in METHODS.items():
-        own = [row["validation"] for row in rows if row["method"] == name and row["score"] == "wtss"]
-        if own and "voters" in own[0]:
+        chosen = (row["validation"] for row in rows if row["method"] == name and row["score"] == "wtss")
+        if own := [one for one in chosen if "voters" in one]:
             voters, late = (statistics.mean(one[key] for one in own) for key in ("voters", "late"))
             without = sum(one["good"] == 0 for one in own)
             lines.append(f"| {method.words} | {voters:.1f} | {late:.1f} | {without} of {len(own)} |")
