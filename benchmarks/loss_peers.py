@@ -110,7 +110,10 @@ def compare(sizes: list[int], seconds: float, device: str) -> tuple[Rows, dict[s
 
 def no_room(n: int, device: str) -> str:
     """Why a batch is too large for a graphics card; empty if it is not."""
-    free = torch.cuda.mem_get_info()[0] if device == "cuda" else ROOM * n
+    if device != "cuda":
+        return ""
+    torch.cuda.empty_cache()  # what is left of the batch before
+    free = torch.cuda.mem_get_info()[0]
     return f"needs {ROOM * n / 1e9:.0f} GB, {free / 1e9:.0f} GB are free" if free < ROOM * n else ""
 
 

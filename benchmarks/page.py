@@ -13,7 +13,7 @@ FIGURE = PAGE.parent / "figures" / "speed.svg"
 BASE = "binary cross entropy"
 SORT = "torch.sort of the predictions"
 SHOWN = 3
-"""Of batches that double, every third is in the table; all are in the figure."""
+"""Of batches, every third is in the table; all are in the figure."""
 INTRODUCTION = """# Benchmarks
 
 This page is made by `make bench`, from the results in `results/`.

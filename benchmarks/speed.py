@@ -40,6 +40,8 @@ from benchmarks.timing import Rows, peak_memory
 from scorewise._files import write
 
 Found = dict[str, object]
+LARGE = (1 << 27, 1 << 28, 3 << 27, 1 << 29)
+"""Batches for a graphics card alone: fixed costs end late there, and growth needs three sizes beyond."""
 PACKAGES = ("torch", "numpy", "scikit-learn", "torchmetrics", "monai", "libauc")
 
 
@@ -68,7 +70,8 @@ def _weights(device: str, quick: bool) -> Found:
     if quick:
         return {"weights": weights.compare(4096, 0, device), "growth": weights.growth(0, device, (10, 12), (1, 2))}
     found: Found = {"weights": weights.compare(4096, 6, device) + weights.compare(1 << 20, 8, device)}
-    found["growth"] = weights.growth(6, device, range(14, 23), [1 << k for k in range(11)])
+    powers = range(14, 23) if device == "cpu" else (*range(14, 24, 2), *range(24, 29))
+    found["growth"] = weights.growth(6, device, powers, [1 << k for k in range(11)])
     return found | ({"loop": weights.loop(1)} if device == "cpu" else {})
 
 
@@ -107,6 +110,7 @@ def _training(device: str, quick: bool) -> Found:
 
 def _peers(device: str, quick: bool) -> Found:
     sizes = [1 << k for k in ((10, 12) if quick else range(10, 23 if device == "cpu" else 27))]
+    sizes += LARGE if device == "cuda" and not quick else ()
     rows, absent = loss_peers.compare(sizes, 0 if quick else 2, device)
     metrics: Rows = []
     for n in (4096,) if quick else (4096, 1 << 20):

@@ -8,16 +8,15 @@ import torch
 from torch.nn.functional import binary_cross_entropy_with_logits
 
 import scorewise as sw
-from benchmarks.timing import Calls, Rows, rows, step, take_turns
+from benchmarks.timing import Calls, Rows, logits, rows, step, take_turns
 
 T = 8
 
 
 def batch(n: int, device: str) -> tuple[torch.Tensor, torch.Tensor, dict[str, torch.Tensor]]:
     """Logits, labels with 10 % positives; and, for those that want them, groups, times with gaps, and costs."""
-    g = torch.Generator().manual_seed(0)
-    z = torch.randn(n, generator=g).to(device).requires_grad_()
-    y = (torch.rand(n, generator=g) < 0.1).float().to(device)
+    z, y = logits(n, device)
+    g = torch.Generator().manual_seed(1)
     more = {
         "stations": torch.arange(n) // 1000,
         "interleaved": torch.arange(n) % 7,
@@ -88,7 +87,7 @@ def growth(seconds: float, device: str, powers: Sequence[int], lags: Sequence[in
     ):
         calls: Calls = {}
         for n, steps in sizes:
-            z, y, _ = batch(n, device)
+            z, y = logits(n, device)
             loss = sw.ScoreLoss("tss", weight=sw.weights.Value(sw.weights.linear(steps)), validate=False)
             calls[f"{n} {steps}"] = step(loss, z, y)
             calls[f"{n} base"] = step(binary_cross_entropy_with_logits, z, y)
