@@ -69,8 +69,11 @@ def span(seconds: float) -> str:
 def _commit() -> str:
     """Which code it is; a plus: with changes that are not committed.
 
-    Where there is no checkout, as on a machine that code was copied to, SCOREWISE_COMMIT tells it.
+    SCOREWISE_COMMIT tells it better, if it is set: where code was copied to another machine, there may be no checkout,
+    or one that stands elsewhere.
     """
+    if given := os.environ.get("SCOREWISE_COMMIT"):
+        return given
     git = ("git", "-C", str(Path(__file__).parent))
     try:
         told = [
@@ -78,5 +81,5 @@ def _commit() -> str:
             for words in (("rev-parse", "--short", "HEAD"), ("status", "--porcelain", "--", "../src", "*.py"))
         ]
     except (OSError, subprocess.CalledProcessError):  # no git, or no checkout
-        return os.environ.get("SCOREWISE_COMMIT") or "unknown commit"
+        return "unknown commit"
     return f"{told[0]}{'+' if told[1] else ''}"
