@@ -1,9 +1,16 @@
 """On an accelerator: the same numbers as on the CPU, and no waiting for the device."""
 
+import os
+import subprocess
+import sys
+
 import pytest
 import torch
 
 import scorewise as sw
+from scorewise._timeline import Timeline, timeline
+from scorewise.weights.spread import Terms, _one_kernel, spread
+from scorewise.weights.windows import Windows
 from tests.cases import ALL_PRIORS, EVERY_WEIGHT, STEP_WEIGHTS
 
 pytestmark = [
@@ -260,6 +267,97 @@ def test_every_weight_compiles_for_the_device(weight):
     eager = value_and_gradient(loss, z.cuda(), y.cuda(), **arguments)
     compiled = value_and_gradient(torch.compile(loss, fullgraph=True), z.cuda(), y.cuda(), **arguments)
     torch.testing.assert_close(compiled, eager, rtol=1e-9, atol=1e-12)
+
+
+def arranged(how, n):
+    """An order in time: one series, one with gaps, or some that are interleaved and have gaps."""
+    g = torch.Generator().manual_seed(3)
+    times = torch.randint(1, 4, (n,), generator=g).cumsum(0)
+    groups = torch.randint(0, 3, (n,), generator=g)
+    arguments = {"plain": (None, None), "gaps": (None, times), "interleaved": (groups, times)}[how]
+    return timeline(*arguments, torch.empty(n))
+
+
+WORTHS = {
+    "falling": (0.6, 0.4, 0.4, 0.1, 0.0),
+    "rising": (0.1, 0.0, 0.3, 0.3, 0.5),
+    "nothing": (0.0, 0.0),
+    "long": sw.weights.half_life(40, 10, first=0.9),
+}
+
+
+@pytest.mark.parametrize("n", [1, 3, 700])
+@pytest.mark.parametrize("labels", [None, 3])
+@pytest.mark.parametrize("how", ["plain", "gaps", "interleaved"])
+@pytest.mark.parametrize("isolated", [1.0, 2.0])
+@pytest.mark.parametrize("worths", WORTHS)
+@pytest.mark.parametrize("g", ["max", "prod"])
+def test_one_kernel_spreads_as_steps_of_lags_do(g, worths, isolated, how, labels, n):
+    omega = WORTHS[worths] if g == "max" else tuple(w / 50 for w in WORTHS[worths])
+    terms = Terms(omega, g, isolated)
+    x, y = batch(n, labels)
+    x, y = (x * 4).round() / 4, y.double()  # with ties
+    generator = torch.Generator().manual_seed(4)
+    silent = torch.rand(x.shape, generator=generator) < 0.1
+    amounts = ((1 - y) * torch.rand(x.shape, generator=generator), y * torch.rand(x.shape, generator=generator))
+    line = arranged(how, n)
+    there = Timeline(*(None if t is None else t.cuda() for t in (line.order, line.steps))) if line else None
+    kernel = _one_kernel(terms, Windows(y.cuda(), there, terms.reach))
+    assert (kernel is None) == (g == "max" and worths == "rising" and how != "plain")
+    for dtype, tolerance in ((torch.float64, 1e-14), (torch.float32, 1e-6)):  # sums of at most 2T + 1 shares
+        given = [t.to(dtype) for t in (x, y, *amounts)]
+        expected = spread(terms, given[0], given[1], silent, line, tuple(given[2:]))
+        given = [t.cuda() for t in given]
+        found = spread(terms, given[0], given[1], silent.cuda(), there, tuple(given[2:]))
+        torch.testing.assert_close([t.cpu() for t in found], list(expected), rtol=8 * tolerance, atol=8 * tolerance)
+        without = spread(terms, given[0], given[1], None, there, None)
+        expected = spread(terms, x.to(dtype), y.to(dtype), None, line, None)
+        torch.testing.assert_close([t.cpu() for t in without], list(expected), rtol=8 * tolerance, atol=8 * tolerance)
+
+
+def test_deterministic_sums_are_made_step_by_step():
+    z, y = batch(20_000, dtype=torch.float32)
+    z, y = z.cuda(), y.cuda()
+    loss = sw.ScoreLoss("tss", weight=sw.weights.Value(sw.weights.linear(16)))
+    fused = value_and_gradient(loss, z, y)
+    torch.use_deterministic_algorithms(True)
+    try:
+        once, again = (value_and_gradient(loss, z, y) for _ in range(2))
+    finally:
+        torch.use_deterministic_algorithms(False)
+    torch.testing.assert_close(once, again, rtol=0, atol=0)
+    torch.testing.assert_close(fused, once, rtol=1e-5, atol=1e-9)
+
+
+def test_without_a_compiler_the_steps_are_taken_and_somebody_is_told(tmp_path):
+    script = """
+import torch, warnings
+import scorewise as sw
+z, y = torch.randn(300, dtype=torch.float64), torch.rand(300) < 0.3
+loss = sw.ScoreLoss("tss", weight=sw.weights.Value([0.5, 0.25]))
+with warnings.catch_warnings(record=True) as told:
+    warnings.simplefilter("always")
+    there = [loss(z.cuda(), y.cuda()).item() for _ in range(2)]
+assert abs(there[0] - loss(z, y).item()) < 1e-12 and there[0] == there[1], there
+print(*[one.message for one in told], sep="\\n")
+"""
+    nobody = str(tmp_path / "nobody")
+    environment = os.environ | {"CC": nobody, "TRITON_CACHE_DIR": str(tmp_path / "cache")}
+    command = [sys.executable, "-c", script]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=120)  # noqa: S603  # ours
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("\n") == 1
+    assert "Value weights are slower than they could be on cuda:0" in done.stdout
+    assert nobody in done.stdout
+
+
+def test_predictions_that_are_no_numbers_do_not_break_the_device():
+    z, y = batch(5000)
+    z[::7] = torch.nan
+    for isolated in (1.0, 2.0):
+        weight = sw.weights.Value(sw.weights.linear(9), isolated=isolated)
+        assert sw.ScoreLoss("tss", weight=weight, validate=False)(z.cuda(), y.cuda()).isnan()
+    torch.cuda.synchronize()
 
 
 @pytest.mark.parametrize(

@@ -59,12 +59,15 @@ def spread(  # noqa: PLR0917  # a batch, taken apart
 ) -> tuple[Tensor, Tensor]:
     """The coefficients of `Weight._spread`: a of each sample as a false positive, r as what misses wait for."""
     windows = Windows(y, timeline, terms.reach)
-    laid = windows.lay(silenced(x, silent), -math.inf)
+    x = silenced(x, silent)
+    if amounts is None and not windows.picks:
+        amounts = 1 - y, y
+    if amounts is not None and (kernel := _one_kernel(terms, windows)) is not None:
+        return kernel(terms.omega, terms.isolated, windows, x, y, amounts, largest=terms.g == "max")
+    laid = windows.lay(x, -math.inf)
     events = windows.flat(y)
     which = windows.marked(events)
     foresight = Foresight(terms, windows, events, which)
-    if amounts is None and not windows.picks:
-        amounts = 1 - y, y
     amount = None if amounts is None else windows.flat(amounts[1])
     dtype = y.dtype if amount is None else amount.dtype
     missed = windows.blank(y if amount is None else amount)
@@ -86,6 +89,25 @@ def spread(  # noqa: PLR0917  # a batch, taken apart
         out = lifted if lifted.dtype == amounts[0].dtype else None
         a = torch.addcmul(amounts[0], amounts[0], lifted, value=-1, out=out)
     return a, windows.lift(missed)
+
+
+def _one_kernel(terms: Terms, windows: Windows) -> Callable[..., tuple[Tensor, Tensor]] | None:
+    """What does all of `spread` in one kernel of a graphics card; None where nothing can.
+
+    Its sums are in no particular order, and by gaps it finds neighbours in the order of time alone.
+    """
+    if windows.device.type != "cuda" or not windows.shape[0] or callable(terms.g):
+        return None
+    if torch.are_deterministic_algorithms_enabled():
+        return None
+    rising = any(later > sooner for sooner, later in itertools.pairwise(terms.omega))
+    if windows.ticks is not None and terms.g == "max" and rising:
+        return None
+    try:
+        from scorewise.weights import fused
+    except ImportError:  # Triton, which comes with PyTorch where it has kernels for graphics cards
+        return None
+    return fused.spread if fused.runs_on(windows.device) else None
 
 
 # Which rows there are depends on the labels, and the compiler wants shapes that do not depend on values: to a graph all

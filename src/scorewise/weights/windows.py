@@ -73,7 +73,11 @@ class Windows:
 
     def lift(self, laid: Tensor) -> Tensor:
         """The way back: a tensor of the batch's shape from one in this layout."""
-        t = self.strip(laid).reshape(self.labels, self.shape[0]).t()
+        return self.back(self.strip(laid))
+
+    def back(self, flat: Tensor) -> Tensor:
+        """The same, from one as `flat` gives it."""
+        t = flat.reshape(self.labels, self.shape[0]).t()
         if self.order is not None:
             t = torch.zeros_like(t).index_copy(0, self.order, t)
         return t.reshape(self.shape)
