@@ -315,6 +315,7 @@ def test_dark_and_light(visit, full):
     assert by_day[0] == "rgb(255, 255, 255)"
     assert page.text_content("#theme") == "Dark"
     page.emulate_media(color_scheme="dark")
+    page.wait_for_selector("[data-shade=dark]", state="attached")  # the page is told a moment later
     by_night = colours(page)
     assert all(a != b for a, b in zip(by_day, by_night, strict=True))
     assert page.text_content("#theme") == "Light"
@@ -323,6 +324,7 @@ def test_dark_and_light(visit, full):
     page.click("#theme")
     assert colours(page) == by_night
     page.emulate_media(color_scheme="light")
+    settle(page)
     assert colours(page) == by_night  # the button has the last word
 
 

@@ -16,7 +16,7 @@ from scorewise.weights import Weight
 
 Progress = Callable[[Iterable[int]], Iterable[int]]
 _WORK = 200_000_000  # samples to draw in all, if nobody says how often
-_AT_ONCE = 1 << 20
+_AT_ONCE = 1 << 20  # samples, of whose counts there is a copy
 
 
 class Resampled:
@@ -53,16 +53,15 @@ class Resampled:
         self.how = Resampling(number, level, unit, seed)
         self._weight = weight
         kinds = 1 if weight is None else 2
-        # Of very many samples single precision will do: an interval is no finer than its draws.
-        dtype = torch.float32 if n > _AT_ONCE else torch.float64
-        stacked = torch.cat([part.to(dtype) for some in each for part in some if part is not None], 1)
+        # In double precision, however many there are: in single precision equal models differ, by what is rounded.
+        stacked = torch.cat([part.double() for some in each for part in some if part is not None], 1)
         g = torch.Generator().manual_seed(seed)
         sums = []
         for _ in range(number) if progress is None else progress(range(number)):
             drawn = draw(g)
             blocks = zip(drawn.split(_AT_ONCE), stacked.split(_AT_ONCE), strict=True)
-            sums.append(sum(times.to(part.dtype) @ part for times, part in blocks))
-        self._sums = torch.stack(sums).double().view(number, len(each), kinds, 4)
+            sums.append(sum(times.double() @ part for times, part in blocks))
+        self._sums = torch.stack(sums).view(number, len(each), kinds, 4)
 
     def values(self, model: int, score: Score, *, weighted: bool) -> Tensor:
         """A score of a model in each resample."""
