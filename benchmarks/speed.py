@@ -68,10 +68,11 @@ def _scores(device: str, quick: bool) -> Found:
 
 def _weights(device: str, quick: bool) -> Found:
     if quick:
-        return {"weights": weights.compare(4096, 0, device), "growth": weights.growth(0, device, (10, 12), (1, 2))}
+        return {"weights": weights.compare(4096, 0, device), "growth": weights.growth(0, device, (10, 12), (1, 2), 12)}
     found: Found = {"weights": weights.compare(4096, 6, device) + weights.compare(1 << 20, 8, device)}
-    powers = range(14, 23) if device == "cpu" else (*range(14, 24, 2), *range(24, 29))
-    found["growth"] = weights.growth(6, device, powers, [1 << k for k in range(11)])
+    # On a graphics card fixed costs end late, and growth needs three sizes beyond.
+    powers, beside = (range(14, 23), 17) if device == "cpu" else ((*range(14, 24, 2), *range(24, 30)), 24)
+    found["growth"] = weights.growth(6, device, powers, [1 << k for k in range(11)], beside)
     return found | ({"loop": weights.loop(1)} if device == "cpu" else {})
 
 
@@ -79,7 +80,7 @@ def _curves(device: str, quick: bool) -> Found:
     if quick:
         found: Found = {"curves": curves.compare(1 << 14, 0, device), "exact": curves.exact(4096, 0, device)}
         return found | {"curve_growth": curves.growth(0, device, (10, 12))}
-    powers = (15, *range(17, 23 if device == "cpu" else 27))
+    powers = (15, *range(17, 23)) if device == "cpu" else (15, *range(17, 25, 2), *range(25, 29))
     return {
         "curves": curves.compare(1 << 21, 12, device),
         "curve_growth": curves.growth(2, device, powers),

@@ -71,19 +71,20 @@ def compare(n: int, seconds: float, device: str) -> Rows:
     return rows(n, take_turns(losses(n, device), seconds, device))
 
 
-def growth(seconds: float, device: str, powers: Sequence[int], lags: Sequence[int]) -> Rows:
+def growth(seconds: float, device: str, powers: Sequence[int], lags: Sequence[int], beside: int) -> Rows:
     """Microseconds of a step of `Value`, over n and over T, and its ratio to cross entropy of the same logits.
 
     Args:
         seconds: How long to measure over n, and how long over T.
         device: "cpu" or "cuda".
         powers: Batches over n, as powers of two.
-        lags: Windows over T, at a batch of 2^17 or the largest of the others.
+        lags: Windows over T.
+        beside: The batch over T, as a power of two.
     """
     kept: Rows = []
     for kind, sizes in (
         ("n", [(1 << k, T) for k in powers]),
-        ("T", [(1 << min(17, max(powers)), steps) for steps in lags]),
+        ("T", [(1 << beside, steps) for steps in lags]),
     ):
         calls: Calls = {}
         for n, steps in sizes:
