@@ -1208,6 +1208,11 @@ def test_the_places_in_short_are_those_worked_out_by_hand():
         for other in ("bce_ensemble", "wbce_tuned")
         for what, count in (("all", 2), ("plain", 1), ("value-weighted", 1))
     ]
+    values["rain", "wtss"] = {"scorewise": [0.5], "bce_ensemble": [0.9], "wbce_tuned": [0.1]}
+    values["bikes", "wtss"] = {"scorewise": [0.5], "bce_ensemble": [0.9], "wbce_tuned": [0.7]}
+    (free,) = (line for line in pages.in_short(rows_of(values)).splitlines() if "together" in line)
+    assert free.startswith("- Of these two together, 2 sets: scorewise 1.50, wbce_tuned 1.50. Against wbce_tuned, the ")
+    assert "least sure of 1 tests over sets: 1 pairs won, 0 tied, 1 lost, +0.1000 (-0.2000 to +0.4000)" in free
     # -0.2 and -0.5; of two sets a quarter of all draws has but the one, and a quarter but the other
     assert ", -0.3500 (-0.5000 to -0.2000) on average" in duels[3]
 
