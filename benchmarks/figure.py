@@ -60,7 +60,8 @@ def _panel(axes: Axes, rows: Rows, title: str) -> None:
     axes.set_xscale("log", base=2)
     axes.set_yscale("log")
     axes.set_xlim(least, most * (most / least) ** 0.4)  # room for the labels
-    axes.set_xticks([n for n in sorted({row["n"] for row in rows}) if math.log2(n) % 3 == 1])
+    powers = [round(math.log2(end)) for end in (least, most)]
+    axes.set_xticks([1 << k for k in range(powers[0], powers[1] + 1, max(3, math.ceil((powers[1] - powers[0]) / 5)))])
     axes.xaxis.set_major_formatter(FuncFormatter(lambda n, _: f"{int(n):,}"))
     axes.xaxis.set_minor_locator(NullLocator())
     axes.yaxis.set_major_formatter(FuncFormatter(lambda ms, _: f"{ms:g}"))
