@@ -14,7 +14,7 @@ import torch
 
 import scorewise as sw
 from benchmarks import regression
-from benchmarks.published import data, levels, linear, lstm, pages, quick, repeated, run
+from benchmarks.published import data, levels, linear, lstm, methods, pages, quick, repeated, run
 from benchmarks.published.data import GOALS, PAST, WEIGHT, Experiment
 from benchmarks.published.methods import METHODS, Effort, Method, Outcome
 from benchmarks.quality import files, results
@@ -416,7 +416,7 @@ def by_steps(experiment, goal, seed, epochs):
 @pytest.mark.parametrize("goal", [None, *GOALS], ids=str)
 def test_the_training_is_what_is_written_down(goal):
     experiment = made_up()
-    found = repeated.trained(experiment, goal, 3, 4).probabilities
+    (found,) = repeated.trained(experiment, goal, 3, 4).probabilities
     # steps of Adam amplify the last digits of float32, by some dozens in twenty steps
     assert torch.allclose(found, by_steps(experiment, goal, 3, 4), atol=1e-5)
 
@@ -472,9 +472,9 @@ def test_epochs_that_are_good_on_the_validation_rows_vote_with_thresholds_of_the
     voters = [k for k, score in enumerate(scores) if score > level]
     assert 1 < len(voters) < len(epochs)
     expected = [int(2 * sum(alarms[k][row] for k in voters) >= len(voters)) for row in range(600)]
-    found, votes = repeated.decided(experiment, repeated.Epochs(torch.stack(epochs), 0.0), goal, "steps")
+    found, votes = repeated.decided(experiment, repeated.Epochs(torch.stack(epochs).view(2, 3, -1), 0.0), goal, "steps")
     assert found.tolist() == expected
-    assert votes == repeated.Votes(len(voters), len(voters), sum(k >= 3 for k in voters))
+    assert votes == repeated.Votes(len(voters), len(voters), sum(k in (1, 2, 4, 5) for k in voters))
 
 
 def test_where_no_epoch_is_good_the_best_votes_and_a_tie_is_an_alarm():
@@ -482,14 +482,38 @@ def test_where_no_epoch_is_good_the_best_votes_and_a_tie_is_an_alarm():
     event = experiment.y
     poor = 0.2 + 0.6 * (torch.rand(600, generator=torch.Generator().manual_seed(0)) < 0.5) + 0.01 * event
     worse = torch.rand(600, generator=torch.Generator().manual_seed(1))
-    found, votes = repeated.decided(experiment, repeated.Epochs(torch.stack([poor, worse]), 0.0), GOALS[0], "exact")
+    found, votes = repeated.decided(
+        experiment, repeated.Epochs(torch.stack([poor, worse])[None], 0.0), GOALS[0], "exact"
+    )
     assert (votes.good, votes.voters) == (0, 1)
     assert set(found.tolist()) == {0, 1}
     wrong = event.clone()
     wrong[590] = 1 - wrong[590]
-    both, votes = repeated.decided(experiment, repeated.Epochs(torch.stack([event, wrong]), 0.0), GOALS[0], "exact")
+    both, votes = repeated.decided(
+        experiment, repeated.Epochs(torch.stack([event, wrong])[None], 0.0), GOALS[0], "exact"
+    )
     assert votes == repeated.Votes(2, 2, 1)
     assert torch.equal(both, torch.maximum(event, wrong).long())
+
+
+@pytest.mark.parametrize("goal", GOALS, ids=str)
+def test_several_trainings_vote_as_one_and_have_seeds_of_their_own(goal, monkeypatch):
+    experiment, asked = made_up(), []
+
+    def trained(_experiment, score, seed, epochs):
+        asked.append((score, seed))
+        g = torch.Generator().manual_seed(seed)
+        return repeated.Epochs(torch.rand(1, epochs, 600, generator=g) / 2 + experiment.y / 4, 1.0)
+
+    monkeypatch.setattr(repeated, "trained", trained)
+    effort = methods.Effort(published=4)
+    (found,) = methods.METHODS["repeated_score_together"].fit(experiment, [goal], 2, effort)
+    assert asked == [(goal, seed) for seed in range(3000, 3010)]
+    all_epochs = torch.cat([trained(experiment, goal, seed, 4).probabilities for seed in range(3000, 3010)])
+    alarms, votes = repeated.decided(experiment, repeated.Epochs(all_epochs.view(1, 40, 600), 0.0), goal, "steps")
+    assert torch.equal(found.alarms, alarms[300:])
+    assert (found.votes.good, found.votes.voters) == (votes.good, votes.voters)
+    assert found.seconds == 10
 
 
 # ------------------------------------------------------------------------------------------------ what is kept

@@ -49,6 +49,8 @@ class Outcome:
     votes: repeated.Votes | None = None
 
 
+ALONE = 1000
+"""Seeds below are those of single trainings."""
 Fit = Callable[[Experiment, Sequence[Goal], int, Effort], list[Outcome]]
 
 
@@ -170,12 +172,17 @@ def _repeated(
     effort: Effort,
     *,
     by_score: bool,
-    search: repeated.Search,
+    search: repeated.Search = "steps",
+    trainings: int = 1,
 ) -> list[Outcome]:
-    """The published recipe, with its loss or half of it and half of ours, its thresholds or the exactly best."""
+    """The published recipe, with its loss or half of it and half of ours, its thresholds or the exactly best.
+
+    Of several trainings all good epochs vote; none of these has a seed of a single training.
+    """
+    seeds = (seed,) if trainings == 1 else tuple(range((seed + 1) * ALONE, (seed + 1) * ALONE + trainings))
     found = []
     for goal in goals:
-        epochs = repeated.trained(experiment, goal if by_score else None, seed, effort.published)
+        epochs = repeated.together(experiment, goal if by_score else None, seeds, effort.published)
         alarms, votes = repeated.decided(experiment, epochs, goal, search)
         found.append(Outcome(alarms[_later(experiment)], 0.5, epochs.seconds, votes))  # half of the votes
     return found
@@ -249,12 +256,7 @@ METHODS = {
             _by(_levels, network=True),
             random=True,
         ),
-        Method(
-            "repeated",
-            "published recipe, repeated",
-            partial(_repeated, by_score=False, search="steps"),
-            random=True,
-        ),
+        Method("repeated", "published recipe, repeated", partial(_repeated, by_score=False), random=True),
         Method(
             "repeated_exact",
             "published recipe, exactly best thresholds",
@@ -264,13 +266,25 @@ METHODS = {
         Method(
             "repeated_score",
             "published recipe, half by our loss",
-            partial(_repeated, by_score=True, search="steps"),
+            partial(_repeated, by_score=True),
             random=True,
         ),
         Method(
             "repeated_score_exact",
             "published recipe, half by our loss, exactly best thresholds",
             partial(_repeated, by_score=True, search="exact"),
+            random=True,
+        ),
+        Method(
+            "repeated_together",
+            "published recipe, ten trainings vote",
+            partial(_repeated, by_score=False, trainings=10),
+            random=True,
+        ),
+        Method(
+            "repeated_score_together",
+            "published recipe, half by our loss, ten trainings vote",
+            partial(_repeated, by_score=True, trainings=10),
             random=True,
         ),
         Method("classifier", "`ScoreClassifier` on the published inputs", _classifier, random=True),

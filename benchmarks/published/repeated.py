@@ -1,4 +1,4 @@
-"""The published recipe, as far as its own code tells, and the same with another loss or with exactly best thresholds.
+"""The published recipe, as far as its own code tells; with another loss, exactly best thresholds, or more trainings.
 
 An LSTM is trained for a hundred epochs, on batches in the order of time. After each epoch a threshold is chosen on the
 rows that it was trained on. Epochs that are good on the validation rows vote, and a tie is an alarm.
@@ -54,11 +54,11 @@ class Network(nn.Module):
 
 @dataclass(frozen=True, eq=False)
 class Epochs:
-    """What each epoch of a training says of all rows.
+    """What each epoch of some trainings says of all rows.
 
     Attributes:
-        probabilities: (epochs, n) float32.
-        seconds: Of the training.
+        probabilities: (trainings, epochs, n) float32.
+        seconds: Of the trainings.
     """
 
     probabilities: Tensor
@@ -70,7 +70,6 @@ def batches(part: Part) -> list[SeriesBatch]:
     return list(ChronologicalBatchSampler(BATCH, times=part.times, context=WEIGHT.reach, stretch=BATCH, shuffle=False))
 
 
-@lru_cache(maxsize=3)  # thresholds are searched for in two ways, one method after the other
 def trained(experiment: Experiment, goal: Goal | None, seed: int, epochs: int) -> Epochs:
     """Train on the rows to fit.
 
@@ -104,7 +103,14 @@ def trained(experiment: Experiment, goal: Goal | None, seed: int, epochs: int) -
             optimizer.step()
         with torch.no_grad():
             found.append(torch.sigmoid(network(experiment.windows)))
-    return Epochs(torch.stack(found), time.perf_counter() - started)
+    return Epochs(torch.stack(found)[None], time.perf_counter() - started)
+
+
+@lru_cache(maxsize=3)  # thresholds are searched for in two ways, one method after the other
+def together(experiment: Experiment, goal: Goal | None, seeds: tuple[int, ...], epochs: int) -> Epochs:
+    """Train once with each seed."""
+    found = [trained(experiment, goal, seed, epochs) for seed in seeds]
+    return Epochs(torch.cat([one.probabilities for one in found]), sum(one.seconds for one in found))
 
 
 def threshold(probabilities: Tensor, part: Part, goal: Goal, search: Search) -> float:
@@ -134,7 +140,7 @@ class Votes:
     Attributes:
         good: How many were good enough; if none was, the best voted, of which the published code says nothing.
         voters: How many voted.
-        late: How many of these are of the second half of the training.
+        late: How many of these are of the second half of their training.
     """
 
     good: int
@@ -146,7 +152,7 @@ def decided(experiment: Experiment, epochs: Epochs, goal: Goal, search: Search) 
     """1 or 0 for each row: what most of the good epochs say, and how many these are."""
     train, validation, _ = experiment.parts()
     alarms, scores = [], []
-    for probabilities in epochs.probabilities:
+    for probabilities in epochs.probabilities.flatten(0, 1):
         own = (probabilities > threshold(probabilities[train.rows], train, goal, search)).long()
         matrix = sw.confusion_matrix(
             own[validation.rows].double(), validation.y, 0.5, goal.weight, times=validation.times
@@ -158,5 +164,6 @@ def decided(experiment: Experiment, epochs: Epochs, goal: Goal, search: Search) 
     good = sum(score > level for score in scores)
     voting = torch.tensor([score > level if good else score == max(scores) for score in scores])
     voters = int(voting.sum())
-    late = int(voting[len(scores) // 2 :].sum())
+    trainings, length, _ = epochs.probabilities.shape
+    late = int(voting.view(trainings, length)[:, length // 2 :].sum())
     return (2 * torch.stack(alarms)[voting].sum(0) >= voters).long(), Votes(good, voters, late)

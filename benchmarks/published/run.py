@@ -36,6 +36,8 @@ GUESS = {
     "lstm_levels": 150.0,
     "repeated": 30.0,
     "repeated_score": 90.0,
+    "repeated_together": 300.0,
+    "repeated_score_together": 900.0,
     "classifier": 20.0,
 }
 """Seconds of a fit that nothing is known about, where it is more than one: for both scores together."""
