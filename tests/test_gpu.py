@@ -156,6 +156,27 @@ def test_compiled(mode, prior):
         loss.raise_if_invalid()
 
 
+@pytest.mark.filterwarnings("ignore:The CUDA Graph is empty")  # as above
+@pytest.mark.parametrize("times", [False, True], ids=["plain", "gaps"])
+@pytest.mark.parametrize("g", ["max", "prod"])
+def test_a_value_weight_compiles_into_graphs_that_are_captured(g, times):
+    torch.compiler.reset()
+    z, y = batch(dtype=torch.float32)
+    t = torch.arange(len(z)) * 3 // 2 if times else None
+    weights = [sw.weights.Value([0.25, 0.125 + first / 1024], g, isolated=1.5) for first in range(70)]  # never seen
+    expected = [value_and_gradient(sw.ScoreLoss("tss", weight=weight), z, y, times=t) for weight in weights]
+    z, y, t = z.cuda(), y.cuda(), None if t is None else t.cuda()
+    compiled = torch.compile(sw.ScoreLoss("tss", weight=weights[0]), fullgraph=True, mode="reduce-overhead")
+    for _ in range(4):
+        found = value_and_gradient(compiled, z, y, times=t)
+        torch.testing.assert_close(found, expected[0], rtol=1e-4, atol=1e-7)
+    for weight, wanted in zip(weights, expected, strict=True):  # others meanwhile
+        found = value_and_gradient(sw.ScoreLoss("tss", weight=weight), z, y, times=t)
+        torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-7)
+    found = value_and_gradient(compiled, z, y, times=t)
+    torch.testing.assert_close(found, expected[0], rtol=1e-4, atol=1e-7)
+
+
 def test_counts_are_exact():
     n = 2**25 + 1
     p = torch.ones(n, device="cuda")
@@ -190,10 +211,11 @@ def test_arguments_on_different_devices():
         sw.ScoreLoss("tss")(z.cuda(), y.cuda(), mask=y)
 
 
-def test_a_loss_in_a_captured_graph():
+@pytest.mark.parametrize("weight", [None, sw.weights.Value([0.5, 0.21])], ids=["plain", "value"])
+def test_a_loss_in_a_captured_graph(weight):
     z, y = batch(dtype=torch.float32)
     z, y = z.cuda(), y.float().cuda()
-    loss = sw.ScoreLoss("tss")
+    loss = sw.ScoreLoss("tss", weight=weight)
     stream = torch.cuda.Stream()
     with torch.cuda.stream(stream):
         loss(z, y)
@@ -201,9 +223,11 @@ def test_a_loss_in_a_captured_graph():
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
         value = loss(z, y)
-    graph.replay()
-    torch.cuda.synchronize()
-    torch.testing.assert_close(value.cpu(), loss(z.cpu(), y.cpu()))
+    for _ in range(2):
+        z.neg_()
+        graph.replay()
+        torch.cuda.synchronize()
+        torch.testing.assert_close(value.cpu(), loss(z.cpu(), y.cpu()))
 
 
 VALUE = EVERY_WEIGHT["value"]

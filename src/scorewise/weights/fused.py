@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from functools import cache, lru_cache
+from functools import cache
 
 import torch
 import triton
@@ -30,6 +30,8 @@ def runs_on(device: torch.device) -> bool:
     one = torch.zeros(1, device=device)
     try:
         spread((0.5,), 1.0, Windows(one, None, 1), one, one, (one, one), largest=True)
+    except torch.OutOfMemoryError:  # says nothing of the compiler
+        raise
     except Exception as error:  # noqa: BLE001  # compilers fail in many ways, and there is another way to the same sums
         told = (str(error).strip() or "no reason given").splitlines()[0]
         warnings.warn(
@@ -81,13 +83,14 @@ def spread(
     return windows.back(a), windows.back(r)
 
 
-@lru_cache(maxsize=64)
+@cache
 def _tables(omega: tuple[float, ...], isolated: float, timed: bool, device: torch.device) -> tuple[Tensor, Tensor]:
     """Lags and their worths, from the greatest down; of a layout with gaps, in the order of time.
 
     After the worths comes what an isolated error costs more than others do.
 
-    Kept, since a copy to the device would make the host wait for it at every step.
+    Kept, since a copy to the device would make the host wait for it at every step; and for good, since a kernel on
+    another stream may still be reading it.
     """
     pairs = list(enumerate(omega, 1))
     if not timed:

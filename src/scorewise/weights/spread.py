@@ -94,11 +94,12 @@ def spread(  # noqa: PLR0917  # a batch, taken apart
 def _one_kernel(terms: Terms, windows: Windows) -> Callable[..., tuple[Tensor, Tensor]] | None:
     """What does all of `spread` in one kernel of a graphics card; None where nothing can.
 
-    Its sums are in no particular order, and by gaps it finds neighbours in the order of time alone.
+    Its sums are in no particular order, and by gaps it finds neighbours in the order of time alone. It reads tables,
+    whose copies from the host are kept, and which no captured graph can hold.
     """
     if windows.device.type != "cuda" or not windows.shape[0] or callable(terms.g):
         return None
-    if torch.are_deterministic_algorithms_enabled():
+    if torch.are_deterministic_algorithms_enabled() or torch.cuda.is_current_stream_capturing():
         return None
     rising = any(later > sooner for sooner, later in itertools.pairwise(terms.omega))
     if windows.ticks is not None and terms.g == "max" and rising:
@@ -111,10 +112,12 @@ def _one_kernel(terms: Terms, windows: Windows) -> Callable[..., tuple[Tensor, T
 
 
 # Which rows there are depends on the labels, and the compiler wants shapes that do not depend on values: to a graph all
-# of this is one operator. It has no backward of its own: the coefficients are constant between ties.
+# of this is one operator. It has no backward of its own: the coefficients are constant between ties. A compiler that
+# captures CUDA graphs leaves it out of them: what it keeps for later calls must not lie in their memory.
 @torch.library.custom_op(
     "scorewise::spread",
     mutates_args=(),
+    tags=(torch.Tag.cudagraph_unsafe,),
     schema="(Tensor x, Tensor y, Tensor? silent, Tensor for_fp, Tensor for_fn, Tensor? order, Tensor? steps, "
     "float[] omega, str g, float isolated) -> (Tensor, Tensor)",
 )
