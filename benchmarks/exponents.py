@@ -40,6 +40,11 @@ def exponent(sizes: Sequence[int], times: Sequence[float]) -> dict[str, object] 
     return {"b": round(b, 4), "error": round(error, 4), "from": sizes[first], "to": sizes[-1], "points": len(x)}
 
 
+def of_sorting(first: int, last: int) -> float:
+    """The b of n log n between two sizes."""
+    return math.log(last * math.log(last) / (first * math.log(first))) / math.log(last / first)
+
+
 def fitted(kept: Mapping[str, object]) -> Rows:
     """Exponents of all that was measured over n or over T.
 

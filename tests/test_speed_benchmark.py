@@ -18,6 +18,7 @@ from scipy.stats import linregress
 
 import scorewise as sw
 from benchmarks import (
+    aims,
     bandwidth,
     checks,
     exponents,
@@ -132,6 +133,13 @@ def test_sizes_at_which_fixed_costs_dominate_do_not_count():
     found = exponents.exponent(longer, [1e-3 + 1e-9 * n for n in longer])
     assert (found["from"], found["points"]) == (1 << 22, 5)
     assert 0.9 < found["b"] < 1
+
+
+@pytest.mark.parametrize(("first", "last"), [(1 << 10, 1 << 20), (1 << 27, 1 << 29)])
+def test_the_exponent_of_sorting_is_that_of_its_power_between_two_sizes(first, last):
+    b = exponents.of_sorting(first, last)
+    assert last * math.log(last) == pytest.approx(first * math.log(first) * (last / first) ** b)
+    assert 1 < b < 1.2
 
 
 def test_a_dip_after_the_limit_begins_the_range_anew():
@@ -503,14 +511,49 @@ def test_the_page_tells_spread_absence_and_growth():
     assert "- peers, scores: 2026-01-02 to 2026-01-05, with scorewise 1 (abc)\n" in told
     assert "- bandwidth: 2026-01-06, with an unknown commit\n" in told
     assert "Dice, MONAI (No module named 'monai')" in told
-    assert "| | n = 1,024 | n = 8,192 | n = 65,536 |" in told
-    assert "| binary cross entropy | 105 µs (95–126) |" in told
-    assert re.search(r"\| AUCM, LibAUC \| [\d.]+ × \([\d.]+–[\d.]+\) \| [^|]+ \|  \|", told)
+    assert "| | n = 4,096 | n = 65,536 |" in told
+    assert "| binary cross entropy | 120 µs (108–145) |" in told
+    assert re.search(r"\| AUCM, LibAUC \| [\d.]+ × \([\d.]+–[\d.]+\) \|  \|", told)
     assert "Left out from n = 65,536 on: AUCM, LibAUC (a step took 0.5 s at n = 32,768)." in told
-    assert re.search(r"\| a step: AUCM, LibAUC \| n \| [\d,]+ \| 32,768 \| 0\.9\d ± 0\.0\d \|", told)
-    assert "| a step: tss | n | 1,024 | 65,536 | too few sizes |" in told
+    assert re.search(r"\| a step: AUCM, LibAUC \| n \| [\d,]+ \| 32,768 \| \d \| 0\.9\d ± 0\.0\d \| 1\.\d\d \|", told)
+    assert "| a step: tss | n | 1,024 | 65,536 | | too few | 1.11 |" in told
     assert "| tss | 64 | 0.01 (0.00–0.01) | 3.2 | 12.5% |" in told
     assert "](figures/speed.svg)" in told
+
+
+def test_the_page_tells_which_aims_are_met_in_which_table():
+    def row(what, ratio, n=aims.LARGE, **more):
+        return {"n": n, "what": what, "microseconds": 2e6 * ratio, "ratio": ratio} | more
+
+    times = [row(page.BASE, 1.0), row("score tss", 1.5), row("score f1", 1.51), row("prior Beta(2, 8)", 9.0)]
+    kept = {
+        "times": times,
+        "peers": [row(page.BASE, 1.0), row("tss", 1.2), row("f1", 1.1), row("tss, validated", 7.0)],
+        "growth": [row("", 9.0, n=aims.SMALL, over="T"), row("", 6.5, over="n")],
+        "training": [row(page.BASE, 1.0, n=aims.SMALL), row("tss, accumulated, 4 × 1,024", 1.9, n=aims.SMALL)],
+        "fits": [row("ScoreClassifier", 4.0, n=1_000), row("MLPClassifier", 90.0, n=1_000)],
+    }
+    assert aims.told(kept) == [
+        "| a step, uniform prior | 1,048,576 | 1.5 × | scores | 1.50 to 1.51 × | **missed** by 1 of 2 |",
+        "| a step, uniform prior | 1,048,576 | 1.5 × | losses of others | 1.10 to 1.20 × | met |",
+        "| a step with a value weight of 8 lags | 1,048,576 | 6 × | growth over n | 6.50 × | **missed** by 1 of 1 |",
+        "| a whole training step, accumulated | 4,096 | 2 × | a training step | 1.90 × | met |",
+        "| a fit to 10 columns | 1,000 | 10 s | fits | 8.00 s | met |",
+    ]
+    assert aims.told({}) == []
+
+
+def test_every_aim_is_measured_wherever_it_says():
+    kept = json.loads((page.RESULTS / "speed-cpu.json").read_text())
+    found = {
+        (aim.words, aim.n, section): len(aim.measured(kept[section], names))
+        for aim in aims.AIMS
+        for section, names in aim.lines.items()
+    }
+    # growth is measured from a larger batch on
+    assert {where for where, count in found.items() if not count} == {(aims.AIMS[3].words, aims.SMALL, "growth")}
+    assert found[aims.AIMS[0].words, aims.LARGE, "times"] == len(sw.scores.names())
+    assert found[aims.AIMS[3].words, aims.LARGE, "weights"] == 6
 
 
 def test_the_page_in_the_repository_is_made_from_the_results_beside_it():
