@@ -280,6 +280,36 @@ def test_no_protein_is_in_two_parts(seed):
     assert min(task.y[part].sum() for part in (split.train, split.validation, split.test)) >= 40
 
 
+@pytest.mark.parametrize(
+    ("name", "least", "most", "told"),
+    [
+        ("winequality-red-4", 0.18, 0.22, "a fifth of the test rows of *winequality-red-4* are"),
+        ("yeast3", 0.025, 0.035, "some 3 % of *yeast3*"),
+        ("page-blocks0", 0.015, 0.025, "2 % of *page-blocks0* have the features of a training row"),
+    ],
+)
+def test_rows_that_parts_share_are_as_many_as_the_page_says(name, least, most, told):
+    assert told in " ".join(pages.PAGE.read_text(encoding="utf-8").split())
+    task = loaded(name)
+    shares = []
+    for seed in range(5):
+        split = data.split(task, seed)
+        known = set(task.X.iloc[split.train].itertuples(index=False, name=None))
+        shares.append(np.mean([row in known for row in task.X.iloc[split.test].itertuples(index=False, name=None)]))
+    assert least < np.mean(shares) < most
+
+
+@pytest.mark.parametrize("name", ["traffic", "airports"])
+def test_rates_of_events_differ_between_parts_as_the_page_says(name):
+    task = loaded(name)
+    split = data.split(task, 0)
+    fitted, chosen_by, judged = (task.y[part].mean() for part in (split.train, split.validation, split.test))
+    told = "is about a third of that of the rows to fit to, and less than half of that of the rows to judge by"
+    assert told in " ".join(pages.PAGE.read_text(encoding="utf-8").split())
+    assert chosen_by / fitted == pytest.approx(1 / 3, abs=0.02)
+    assert chosen_by / judged < 0.5
+
+
 def test_all_sets_but_the_slowest_to_read_are_tested():
     assert set(data.names()) - set(FACTS) == {"household"}
 
@@ -1246,6 +1276,13 @@ def test_the_interval_of_a_gain_is_that_of_all_draws_of_the_sets():
     # the lowest and the highest of the 27 are drawn with a chance of 1/27 each, which is more than 2.5 %
     assert duel.interval == pytest.approx((means[0], means[-1]), abs=1e-12)
     assert duel.gain == pytest.approx(0.14, rel=1e-12)
+
+
+def test_the_page_in_the_repository_is_made_from_the_results_beside_it():
+    rows = list(results.read(results.FOLDER).values())
+    assert pages.PAGE.read_text(encoding="utf-8") == pages.page(rows)
+    drawn = pages.FIGURE.read_text(encoding="utf-8")
+    assert all(f"<!-- {name} -->" in drawn for name in (*pages.ranks(rows)[0], *figure.LABELS.values()))
 
 
 def test_the_page_shows_losses_plainly():

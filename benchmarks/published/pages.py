@@ -234,8 +234,8 @@ model of the authors' notebook, which stops early, has TSS 0.9511 and wTSS 0.945
 Three rows change that recipe. One has the exactly best threshold in place of the best of 99. One has, in the second
 half of the epochs, half of our loss beside half of cross entropy: the shares and the moment are the defaults of
 `ScoreClassifier`. A batch has hardly any events, so that `RunningLoss` averages its matrix with those of about an
-epoch. One has both. Whom they compare is told by the tables of who votes: mostly epochs of the first half do, which are
-the same with and without our loss, and with exactly best thresholds it is often one epoch alone. The last row is
+epoch. One has both. Whom they compare is told by the tables of who votes: epochs of the first half are the same with
+and without our loss, and with exactly best thresholds it is often one epoch alone that decides. The last row is
 `ScoreClassifier` with its defaults, on the same inputs and all known rows. Before this look nothing of it had been
 chosen by test rows, and nothing was changed afterwards; that the votes were counted came later, and changed none. With
 this look the days of the stock experiment became those of the authors' code, one earlier, and all methods were judged

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 COLOURS = {"chosen": "#9aa7b5", "others": "#1f5fa8", "later": "#c8553d"}
 LABELS = {
     "chosen": "sets on which defaults were chosen",
-    "others": "sets that chose none",
+    "others": "sets that chose no default",
     "later": "series that came after the defaults",
 }
 

@@ -174,7 +174,7 @@ def score_curve(
     sample_weight: Tensor | None = None,
     costs: Tensor | None = None,
 ) -> Any:
-    """A score at every threshold, exactly, for the time of a sort.
+    """A score at every threshold, exactly, in about n log n.
 
     Args:
         predictions: Probabilities (or 0/1 classes), (n,) or (n, labels); tensors or NumPy arrays.
