@@ -7,7 +7,9 @@ import pytest
 import torch
 
 import scorewise as sw
-from scorewise.weights.spread import spread_operator
+from scorewise._timeline import Timeline
+from scorewise.weights import spread
+from scorewise.weights.spread import Terms, spread_operator
 from tests.cases import CLOSED_WEIGHTS, EVERY_WEIGHT, INTEGRATED_WEIGHTS, half_of_all, smooth_weight
 
 VALUE = EVERY_WEIGHT["value"]
@@ -60,6 +62,26 @@ def test_inductor(name):
     torch.testing.assert_close(value_and_gradient(compiled, **MORE), value_and_gradient(loss, **MORE))
 
 
+@pytest.mark.parametrize("g", ["max", "prod"])
+@pytest.mark.parametrize("names", [(), ("times",), ("mask",), tuple(MORE)], ids=" ".join)
+def test_a_whole_step_compiles(g, names):
+    """What goes in is then the graph's own, which the compiler takes to be aligned: so must be what comes out."""
+    torch.compiler.reset()
+    model = torch.nn.Linear(5, 1)
+    features = torch.randn(N, 5, generator=torch.Generator().manual_seed(0))
+    loss = sw.ScoreLoss("tss", weight=sw.weights.Value([0.5, 0.25], g))
+    arguments = {name: MORE[name] for name in names}
+
+    def step(features, targets):
+        return loss(model(features).squeeze(-1), targets, **arguments)
+
+    found, expected = [], []
+    for call, kept in ((torch.compile(step, fullgraph=True), found), (step, expected)):
+        value = call(features, TARGETS)
+        kept += [value.detach(), *torch.autograd.grad(value, model.parameters())]
+    torch.testing.assert_close(found, expected)
+
+
 def test_compiled_for_batches_of_any_size():
     torch.compiler.reset()
     loss = sw.ScoreLoss("tss", weight=VALUE)
@@ -101,13 +123,35 @@ def test_an_unknown_integral_in_a_compiled_graph():
 
 
 @pytest.mark.parametrize("g", ["max", "prod", VALUE.__class__([0.0] * 3, half_of_all)._name])
-@pytest.mark.parametrize("silent", [None, torch.rand(N, generator=G) < 0.2], ids=["known", "silent"])
-def test_the_operator_keeps_pytorch_s_rules(g, silent):
-    y = TARGETS.double()
-    steps = torch.randint(1, 5, (N - 1,), generator=G)
-    torch.library.opcheck(
-        spread_operator, (LOGITS, y, silent, 1 - y, y, torch.randperm(N, generator=G), steps, [0.3, 0.2, 0.1], g, 2.0)
-    )
+@pytest.mark.parametrize("silent", [False, True], ids=["known", "silent"])
+@pytest.mark.parametrize("ordered", [False, True], ids=["as it comes", "in order"])
+@pytest.mark.parametrize("timed", [False, True], ids=["no gaps", "gaps"])
+@pytest.mark.parametrize("shape", [(0,), (1,), (N,), (0, 3), (N, 3)], ids=str)
+def test_the_operator_keeps_pytorch_s_rules(g, silent, ordered, timed, shape):
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(shape, generator=generator)
+    y = (torch.rand(shape, generator=generator) < 0.3).double()
+    unknown = torch.rand(shape, generator=generator) < 0.2 if silent else None
+    order = torch.randperm(shape[0], generator=generator) if ordered else None
+    steps = torch.randint(1, 5, (max(shape[0] - 1, 0),), generator=generator) if timed else None
+    torch.library.opcheck(spread_operator, (x, y, unknown, 1 - y, y, order, steps, [0.3, 0.2, 0.1], g, 2.0))
+
+
+class Standing(torch.Tensor):
+    """As tensors that only stand in for others are: of a class of their own."""
+
+
+def test_what_stands_in_for_a_tensor_gets_no_kernel(monkeypatch):
+    """A kernel reads memory, which a fake tensor has none of, and would keep its tables for batches that are real."""
+    asked = []
+    monkeypatch.setattr(spread, "_one_kernel", lambda terms, windows: asked.append(terms))
+    p, y = torch.sigmoid(LOGITS), TARGETS.double()
+    arguments = y, None, Timeline(None, None), (1 - y, y)
+    terms = Terms([0.5, 0.25], "max", 1.0)
+    expected = spread.spread(terms, p, *arguments)
+    assert asked == [terms]
+    torch.testing.assert_close(spread.spread(terms, p.as_subclass(Standing), *arguments), expected)
+    assert asked == [terms]
 
 
 # --------------------------------------------------------------------------------------- step by step

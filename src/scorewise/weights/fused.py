@@ -27,13 +27,15 @@ def runs_on(device: torch.device) -> bool:
     """Whether a graphics card is new enough and Triton can compile for it, which one sample tells."""
     if torch.cuda.get_device_capability(device) < _OLDEST:
         return False
-    one = torch.zeros(1, device=device)
+    one, omega, isolated = torch.zeros(1, device=device, dtype=torch.float32), (0.5,), 1.0
+    _tables(omega, isolated, timed=False, device=device)  # a copy may fail for reasons of its own
     try:
-        spread((0.5,), 1.0, Windows(one, None, 1), one, one, (one, one), largest=True)
-    except torch.OutOfMemoryError:  # says nothing of the compiler
-        raise
-    except Exception as error:  # noqa: BLE001  # compilers fail in many ways, and there is another way to the same sums
+        spread(omega, isolated, Windows(one, None, 1), one, one, (one, one), largest=True)
+    except Exception as error:  # compilers fail in many ways, and there is another way to the same sums
         told = (str(error).strip() or "no reason given").splitlines()[0]
+        # Triton has no class for this one
+        if isinstance(error, (torch.OutOfMemoryError, torch.AcceleratorError)) or "out of memory" in told:
+            raise
         warnings.warn(
             f"Value weights are slower than they could be on {device}: Triton cannot compile their kernel "
             f"({type(error).__name__}: {told}). It needs a C compiler, such as gcc, and Python's headers.",

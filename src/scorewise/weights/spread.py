@@ -62,7 +62,9 @@ def spread(  # noqa: PLR0917  # a batch, taken apart
     x = silenced(x, silent)
     if amounts is None and not windows.picks:
         amounts = 1 - y, y
-    if amounts is not None and (kernel := _one_kernel(terms, windows)) is not None:
+    # what only stands in for a tensor, while a program is exported or its memory estimated, has nothing to read
+    real = type(x) is Tensor
+    if amounts is not None and real and (kernel := _one_kernel(terms, windows)) is not None:
         return kernel(terms.omega, terms.isolated, windows, x, y, amounts, largest=terms.g == "max")
     laid = windows.lay(x, -math.inf)
     events = windows.flat(y)
@@ -136,8 +138,12 @@ def spread_operator(  # noqa: PLR0917  # an operator's arguments
     """`spread`, as one operator of PyTorch."""
     terms = Terms(omega, g if g in {"max", "prod"} else _FUNCTIONS[g], isolated)  # type: ignore[arg-type]  # narrowed
     a, r = spread(terms, x, y, silent, Timeline(order, steps), (for_fp, for_fn))
-    # An operator's results must be tensors of their own, and laid out as the fake ones below.
-    return a.contiguous(), r.clone(memory_format=torch.contiguous_format)
+    return _as_the_fake(a), _as_the_fake(r)
+
+
+def _as_the_fake(t: Tensor) -> Tensor:
+    """Laid out as the fake results below, from the beginning of their memory on: compiled code reads it as aligned."""
+    return t if t.is_contiguous() and t.storage_offset() == 0 else t.clone(memory_format=torch.contiguous_format)
 
 
 @spread_operator.register_fake
