@@ -26,8 +26,9 @@ RECIPES = (
     "repeated_score",
     "repeated_score_exact",
     "classifier",
+    "repeated_score_together",
 )
-"""With something of ours, as they came: before any test row was seen, after the first look, the second, the third."""
+"""With something of ours, as they came: before any test row was seen, and after each of the four looks since."""
 
 
 def page(rows: Collection[results.Row]) -> str:
@@ -129,25 +130,26 @@ def _verdict(name: str, rows: Sequence[results.Row]) -> str:
 
 
 def _against_the_repeated(rows: Sequence[results.Row], score: str, target: float) -> list[str]:
-    """What the published recipe has when it is repeated, and which of ours have more than that."""
-    own = values(rows, "repeated", "wtss", score)
-    if not own:
-        return []
-    mean = statistics.mean(own)
-    above = sum(one > target for one in own)
-    spread = f"{mean:.4f} on average, from {min(own):.4f} to {max(own):.4f}"
-    told = [f"  The published recipe, repeated with {len(own)} seeds: {spread}; above the published figure: {above}."]
+    """What the published recipe has when it is repeated, alone or ten at a time, and which of ours have more."""
     means = {method: statistics.mean(some) for method in RECIPES if (some := values(rows, method, "wtss", score))}
-    better = sorted((m for m in means if means[m] > mean), key=lambda method: -means[method])
-    listed = "; ".join(f"{METHODS[method].words}, {means[method]:.4f}" for method in better)
-    told.append(f"  Above that average are: {listed or 'none'}.")
+    told = []
+    for method, words in (("repeated", "repeated"), ("repeated_together", "ten trainings of it voting, repeated")):
+        if own := values(rows, method, "wtss", score):
+            mean, above = statistics.mean(own), sum(one > target for one in own)
+            spread = f"with {len(own)} seeds: {mean:.4f} on average, from {min(own):.4f} to {max(own):.4f}"
+            better = sorted((m for m in means if means[m] > mean), key=lambda recipe: -means[recipe])
+            listed = "; ".join(f"{METHODS[recipe].words}, {means[recipe]:.4f}" for recipe in better)
+            told += [
+                f"  The published recipe, {words} {spread}; above the published figure: {above}.",
+                f"  Above that average are: {listed or 'none'}.",
+            ]
     return told
 
 
 def _votes(rows: Sequence[results.Row]) -> str:
     """How many epochs decide, where the published recipe lets them vote."""
     lines = [
-        "Epochs that vote, of 100, tuned for wTSS, on average over seeds; where none is good enough, the best vote:\n",
+        "Epochs that vote, of 100 a training, tuned for wTSS, on average over seeds; if none is good, the best vote:\n",
         "| method | epochs | of the second half | seeds without a good one |\n|---|---:|---:|---:|",
     ]
     for name, method in METHODS.items():
@@ -204,7 +206,7 @@ on the validation rows. These have few events, so that the other methods use the
 
 Inputs and settings of the linear models, and of the LSTMs that begin as one, were chosen by cross-validation over
 stretches of training and validation rows. Some 110 settings were tried there, on pollution alone: the best of so many
-looks better than it is. Test rows were looked at four times. First everything but the second penalty and the models of
+looks better than it is. Test rows were looked at five times. First everything but the second penalty and the models of
 several levels was judged. It fell short of the published figures, so that a second penalty was chosen by the mean of
 cross-validations over five partitions of the same known rows, and judged once. It fell short, too.
 
@@ -240,6 +242,13 @@ and without our loss, and with exactly best thresholds it is often one epoch alo
 chosen by test rows, and nothing was changed afterwards; that the votes were counted came later, and changed none. With
 this look the days of the stock experiment became those of the authors' code, one earlier, and all methods were judged
 on them anew.
+
+The fifth look asks what one training of that recipe leaves to chance: ten trainings vote together, all their good
+epochs, by cross entropy alone and with half of our loss in the second half. Nothing else was changed, and there was
+nothing to choose; a seed stands for ten trainings, and none of these is one of those above. Before it was finished, it
+was begun once and broken off, and one seed by cross entropy was seen: what was fixed stayed. With it the plain LSTMs
+and the models of the first two looks were judged anew on pollution, without a change, since their results had been of
+code that nobody can look up: the plain LSTMs by our loss came out a little lower, the rest as before.
 
 The plain LSTMs, of the first look, are ours: they read 24 hours, and choose epochs and thresholds on the validation
 rows.
