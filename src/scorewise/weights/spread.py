@@ -176,10 +176,7 @@ def shares_of_misses(terms: Terms, misses: Misses) -> Shares:
     else:
         yield from _sum_shares([pair for pair in enumerate(terms.omega, 1) if pair[1] > 0], misses)
     if terms.isolated > 1:
-        # No alarm anywhere around: none at the largest prediction, which is the last record.
-        extra = terms.isolated - 1
-        lags = (*range(-terms.reach, 0), *range(1, terms.reach + 1))
-        yield from _record_shares([(lag, extra) for lag in lags], extra, misses)
+        yield _share_of_isolation(terms, misses)
 
 
 def collect(terms: Terms, misses: Misses, amounts: Tensor, size: int) -> Tensor:
@@ -255,6 +252,17 @@ def _record_shares(lags: list[tuple[int, float]], own: float, misses: Misses) ->
     yield misses.rows, own - taken
 
 
+def _share_of_isolation(terms: Terms, misses: Misses) -> tuple[Tensor, Tensor]:
+    """No alarm anywhere around: none at the largest prediction, the miss's own or the first of the others."""
+    best, holder = misses.x[misses.rows], misses.rows
+    for lag in (*range(-terms.reach, 0), *range(1, terms.reach + 1)):
+        there = misses.near.at(lag)
+        value = misses.x.index_select(0, there)
+        holder = torch.where(value > best, there, holder)
+        best = torch.maximum(best, value)
+    return holder, torch.full_like(best, terms.isolated - 1, dtype=misses.dtype)
+
+
 def _sum_shares(lags: list[tuple[int, float]], misses: Misses) -> Shares:
     """Every earlier prediction above the miss's own is worth its worth."""
     here = misses.x[misses.rows]
@@ -307,7 +315,7 @@ class Foresight:
         self._coming = windows.blank(events) if callable(terms.g) else self._worth
         self._around = windows.blank(events) if terms.isolated > 1 else self._worth
         # Four times as fast: what is worth more is written later. That takes all events at once.
-        self._at_once = terms.g == "max" and terms.isolated == 1 and windows.picks and windows.ticks is None
+        self._at_once = terms.g == "max" and windows.picks and windows.ticks is None
 
     def add(self, near: Neighbours, event: Tensor) -> None:
         """Tell the neighbours of some samples, of which ``event`` says whether they are events."""
@@ -332,6 +340,9 @@ class Foresight:
             rows = windows.places(self._which)
             for lag, omega in sorted(enumerate(terms.omega, 1), key=lambda pair: pair[1]):
                 worth.index_fill_(0, rows - lag, omega)
+                if terms.isolated > 1:
+                    for there in (rows - lag, rows + lag):
+                        self._around.index_fill_(0, there, 1.0)
         if callable(terms.g):
             laid = windows.padded(self._events, 0.0)
             for some in windows.blocks(windows.marked(windows.strip(self._coming))):
