@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
@@ -196,28 +197,46 @@ class _ExpectedCells(torch.autograd.Function):
     ) -> Tally:
         rows = rows_per_block(x)
         slopes = torch.empty_like(x) if ctx.needs_input_grad[0] else None
-        cells: Tally | None = None
+        # One place for the cells of every block: it stays in the cache, and is summed at once.
+        own = x.new_empty((4, min(rows, x.shape[0]), *x.shape[1:]), dtype=_common(x, y, count, for_fp, for_fn))
+        tn, fp, fn, tp = own.unbind()
+        fits = from_logits and own.dtype == x.dtype
+        sums: Tensor | None = None
         for start in range(0, max(1, x.shape[0]), rows):
-            part = slice(start, start + rows)
-            inner = x[part]
-            # As `as_pair`, but in place, which only eager code may do.
-            pair = (torch.sigmoid(inner), inner.neg().sigmoid_()) if from_logits else as_pair(inner, from_logits=False)
-            if slopes is not None:
-                slopes[part] = prior._slope(*pair) if from_logits else slope(prior, inner, from_logits=False)
-            cdf, sf = prior._tails(*pair)
-            tp, fn = y[part] * cdf, y[part] * sf
-            if for_fp is None or for_fn is None:
-                # As `_tally`, but in place: two blocks less to keep in the cache.
-                parts = (sf.sub_(fn), cdf.sub_(tp), fn, tp)
-                new = _totals(parts if count is None else _counted(parts, count[part]))
+            part = None if rows >= x.shape[0] else slice(start, start + rows)
+            inner, truth, counted = _part(x, part), _part(y, part), _part(count, part)
+            if inner.shape[0] < own.shape[1]:
+                own = own[:, : inner.shape[0]]
+                tn, fp, fn, tp = own.unbind()
+            # As `as_pair`, but in place, which only eager code may do: where FP and TN come in the end.
+            if fits:
+                pair = torch.sigmoid(inner, out=fp), torch.neg(inner, out=tn).sigmoid_()
             else:
-                right = (sf - fn, tp) if count is None else ((sf - fn) * count[part], tp * count[part])
-                new = _totals((right[0], for_fp[part] * cdf, for_fn[part] * sf, right[1]))
-            cells = new if cells is None else _add(cells, new)
+                pair = as_pair(inner, from_logits=from_logits)
+            if slopes is not None:
+                steep = prior._slope(*pair) if from_logits else slope(prior, inner, from_logits=False)
+                _part(slopes, part).copy_(steep)
+            cdf, sf = prior._tails(*pair)
+            torch.mul(truth, cdf, out=tp)
+            if for_fp is None or for_fn is None:
+                torch.mul(truth, sf, out=fn)
+                torch.sub(sf, fn, out=tn)
+                torch.sub(cdf, tp, out=fp)
+                if counted is not None:
+                    own.mul_(counted)
+            else:
+                torch.mul(_part(for_fp, part), cdf, out=fp)
+                torch.mul(_part(for_fn, part), sf, out=fn)
+                torch.sub(sf, truth * sf, out=tn)
+                if counted is not None:
+                    tn.mul_(counted)
+                    tp.mul_(counted)
+            new = total(own, 1)
+            sums = new if sums is None else sums.add_(new)
         ctx.prior, ctx.from_logits = prior, from_logits
         ctx.save_for_backward(x, y, count, for_fp, for_fn, slopes)
-        assert cells is not None  # noqa: S101  # the loop runs at least once; for the type checker
-        return cells
+        assert sums is not None  # noqa: S101  # the loop runs at least once; for the type checker
+        return sums.unbind()  # type: ignore[return-value]  # four
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
@@ -290,8 +309,18 @@ def _counted(cells: Tally, count: Tensor) -> Tally:
     return cells[0] * count, cells[1] * count, cells[2] * count, cells[3] * count
 
 
-def _add(a: Tally, b: Tally) -> Tally:
-    return a[0] + b[0], a[1] + b[1], a[2] + b[2], a[3] + b[3]
+MaybeTensor = TypeVar("MaybeTensor", Tensor, Tensor | None)
+
+
+def _part(t: MaybeTensor, rows: slice | None) -> MaybeTensor:
+    """Some rows, or all: on a small batch each slice takes as long as a step of the work."""
+    return t if t is None or rows is None else t[rows]
+
+
+def _common(*tensors: Tensor | None) -> torch.dtype:
+    """The dtype of what comes of them all."""
+    dtypes = {t.dtype for t in tensors if t is not None}
+    return functools.reduce(torch.promote_types, dtypes)
 
 
 def _totals(cells: Tally) -> Tally:
