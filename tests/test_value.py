@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import scorewise as sw
+from scorewise.weights import windows
 from tests.cases import ALL_PRIORS
 from tests.weight_oracles import (
     GRID,
@@ -153,6 +154,22 @@ def test_windows_longer_than_the_series(g, steps, isolated):
     exact = expected(UNIFORM, series, oracle)
     assert series.expected(None, weight) == pytest.approx(exact, rel=0, abs=CLOSE)
     assert series.at(0.5, weight) == pytest.approx(matrix_at(series, oracle, 0.5), rel=0, abs=CLOSE)
+
+
+@each_g
+@given(
+    series=random_series(most=24),
+    omega=random_omega(most=4),
+    isolated=st.sampled_from((1.0, 2.0)),
+    seed=st.integers(0, 50),
+)
+def test_parts_of_a_batch_add_up(g, series, omega, isolated, seed):
+    """Large batches are worked on in parts, those events first that have a neighbour at every step."""
+    weight, oracle = make(g, omega, isolated, seed)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(windows, "_PER_THREAD", 1)
+        found = series.expected(None, weight)
+    assert found == pytest.approx(expected(UNIFORM, series, oracle, cuts=GRID), rel=0, abs=CLOSE)
 
 
 @each_g

@@ -17,5 +17,5 @@ def rows_per_block(x: Tensor) -> int:
     """How many rows of ``x`` to take at a time; at least all of them where blocks do not pay."""
     if torch.compiler.is_compiling() or x.device.type != "cpu" or x.dim() == 0:
         return max(1, x.shape[0] if x.dim() else 1)
-    per_row = max(1, x[:1].numel())
+    per_row = max(1, x.numel() // max(1, x.shape[0]))
     return max(1, _PER_THREAD * torch.get_num_threads() // per_row)

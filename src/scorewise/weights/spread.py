@@ -69,15 +69,14 @@ def spread(  # noqa: PLR0917  # a batch, taken apart
     laid = windows.lay(x, -math.inf)
     events = windows.flat(y)
     which = windows.marked(events)
-    foresight = Foresight(terms, windows, events, which)
+    foresight = Foresight(terms, windows, events)
     amount = None if amounts is None else windows.flat(amounts[1])
     dtype = y.dtype if amount is None else amount.dtype
     missed = windows.blank(y if amount is None else amount)
-    for some in windows.blocks(which):
-        rows = windows.places(some)
-        near, own = windows.around(rows), None if amount is None else amount[some]
-        foresight.add(near, events[some])
-        for place, share in shares_of_misses(terms, Misses(laid, near, rows, dtype)):
+    for some, near in windows.blocks(which):
+        own = None if amount is None else amount.index_select(0, some)
+        foresight.add(near, events.index_select(0, some))
+        for place, share in shares_of_misses(terms, Misses(laid, near, dtype)):
             missed.scatter_add_(0, place, share if own is None else share * own)
 
     worth = foresight.worth()
@@ -158,8 +157,17 @@ class Misses:
 
     x: Tensor
     near: Neighbours
-    rows: Tensor
     dtype: torch.dtype  # of the shares
+
+    @property
+    def rows(self) -> Tensor:
+        """Where the events are."""
+        return self.near.rows
+
+    @property
+    def here(self) -> Tensor:
+        """Their own predictions."""
+        return self.x.index_select(0, self.rows)
 
 
 Shares = Iterator[tuple[Tensor, Tensor]]
@@ -239,7 +247,7 @@ class _Gathered(torch.autograd.Function):
 
 def _record_shares(lags: list[tuple[int, float]], own: float, misses: Misses) -> Shares:
     """As the threshold falls below one running maximum after another, a miss is worth one worth after another."""
-    best, records = misses.x[misses.rows], []
+    best, records = misses.here, []
     for lag, _ in lags:
         value = misses.x.index_select(0, misses.near.at(lag))
         records.append(_above(value, best, misses.dtype))
@@ -254,7 +262,7 @@ def _record_shares(lags: list[tuple[int, float]], own: float, misses: Misses) ->
 
 def _share_of_isolation(terms: Terms, misses: Misses) -> tuple[Tensor, Tensor]:
     """No alarm anywhere around: none at the largest prediction, the miss's own or the first of the others."""
-    best, holder = misses.x[misses.rows], misses.rows
+    best, holder = misses.here, misses.rows
     for lag in (*range(-terms.reach, 0), *range(1, terms.reach + 1)):
         there = misses.near.at(lag)
         value = misses.x.index_select(0, there)
@@ -265,7 +273,7 @@ def _share_of_isolation(terms: Terms, misses: Misses) -> tuple[Tensor, Tensor]:
 
 def _sum_shares(lags: list[tuple[int, float]], misses: Misses) -> Shares:
     """Every earlier prediction above the miss's own is worth its worth."""
-    here = misses.x[misses.rows]
+    here = misses.here
     taken = torch.zeros_like(here, dtype=misses.dtype)
     for lag, worth in lags:
         there = misses.near.at(lag)
@@ -277,7 +285,7 @@ def _sum_shares(lags: list[tuple[int, float]], misses: Misses) -> Shares:
 
 def _set_shares(g: SetFunction, reach: int, misses: Misses) -> Shares:
     """The increments of g as the past predictions, from the largest down, join the set of alarms."""
-    here = misses.x[misses.rows]
+    here = misses.here
     there = torch.stack([misses.near.at(lag) for lag in range(1, reach + 1)])
     values, order = misses.x[there].sort(0, descending=True)
     alarms = torch.zeros_like(there.t(), dtype=misses.dtype)
@@ -305,22 +313,23 @@ class Foresight:
     Args:
         terms: The weight.
         windows: The order in time.
-        events: The labels, flat.
-        which: The samples that are events, or more of them; all of them have to be passed to `add` as well.
+        events: The labels, flat. All samples that are events have to be passed to `add` as well.
     """
 
-    def __init__(self, terms: Terms, windows: Windows, events: Tensor, which: Tensor) -> None:
-        self._terms, self._windows, self._events, self._which = terms, windows, events, which
+    def __init__(self, terms: Terms, windows: Windows, events: Tensor) -> None:
+        self._terms, self._windows, self._events = terms, windows, events
         self._worth = windows.blank(events)
         self._coming = windows.blank(events) if callable(terms.g) else self._worth
         self._around = windows.blank(events) if terms.isolated > 1 else self._worth
-        # Four times as fast: what is worth more is written later. That takes all events at once.
-        self._at_once = terms.g == "max" and windows.picks and windows.ticks is None
+        self._even: list[Tensor] = []
+        self._others = False
 
     def add(self, near: Neighbours, event: Tensor) -> None:
         """Tell the neighbours of some samples, of which ``event`` says whether they are events."""
-        if self._at_once:
+        if self._terms.g == "max" and near.even and self._windows.picks:
+            self._even.append(near.rows)
             return
+        self._others = True
         for lag, omega in enumerate(self._terms.omega, 1):
             before = near.at(lag)  # to whom the event is still to come
             if callable(self._terms.g):
@@ -336,21 +345,24 @@ class Foresight:
     def worth(self) -> Tensor:
         """What was asked for, laid out, once all events were added."""
         terms, windows, worth = self._terms, self._windows, self._worth
-        if self._at_once:
-            rows = windows.places(self._which)
-            for lag, omega in sorted(enumerate(terms.omega, 1), key=lambda pair: pair[1]):
-                worth.index_fill_(0, rows - lag, omega)
-                if terms.isolated > 1:
-                    for there in (rows - lag, rows + lag):
-                        self._around.index_fill_(0, there, 1.0)
+        if self._even:
+            told = torch.zeros_like(worth) if self._others else worth
+            self._tell(torch.cat(self._even), told)
+            worth = torch.maximum(worth, told) if self._others else told
         if callable(terms.g):
             laid = windows.padded(self._events, 0.0)
-            for some in windows.blocks(windows.marked(windows.strip(self._coming))):
-                rows = windows.places(some)
-                near = windows.around(rows)
+            for _, near in windows.blocks(windows.marked(windows.strip(self._coming))):
                 labels = torch.stack([laid[near.at(-lag)] for lag in range(1, terms.reach + 1)], -1)
-                worth[rows] = worth_of(terms.g, labels)
+                worth[near.rows] = worth_of(terms.g, labels)
         return worth - (terms.isolated - 1) * (1 - self._around) if terms.isolated > 1 else worth
+
+    def _tell(self, rows: Tensor, worth: Tensor) -> None:
+        """The same, of all events at once, four times as fast: what is worth more is written later."""
+        for lag, omega in sorted(enumerate(self._terms.omega, 1), key=lambda pair: pair[1]):
+            worth.index_fill_(0, rows - lag, omega)
+            if self._terms.isolated > 1:
+                for there in (rows - lag, rows + lag):
+                    self._around.index_fill_(0, there, 1.0)
 
 
 _FUNCTIONS: weakref.WeakValueDictionary[str, SetFunction] = weakref.WeakValueDictionary()

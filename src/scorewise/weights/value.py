@@ -141,11 +141,10 @@ class Value(Weight):
         x = windows.lay(silenced(batch.predictions.detach(), batch.silent), -math.inf)
         events = windows.flat(batch.targets.detach())
         which = windows.marked(events)
-        rows = windows.places(which)
-        near = windows.around(rows)
-        foresight = Foresight(self._terms, windows, events, which)
+        near = windows.around(windows.places(which))
+        foresight = Foresight(self._terms, windows, events)
         foresight.add(near, events[which])
-        return windows, which, 1 - windows.lift(foresight.worth()), Misses(x, near, rows, dtype)
+        return windows, which, 1 - windows.lift(foresight.worth()), Misses(x, near, dtype)
 
     def _at(self, tau: Tensor, targets: Tensor, predictions: Tensor, labels: Tensor, alarms: Tensor) -> Tensor:
         T = self.reach

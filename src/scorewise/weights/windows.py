@@ -36,9 +36,10 @@ class Windows:
         if timeline is not None and timeline.steps is not None and like.shape[0]:
             # What is longer than a window need not be measured; and what is no step at all must not break anything.
             steps = timeline.steps.clamp(1, reach + 1)
-            ticks = torch.cat([steps.new_zeros(1), steps.cumsum(0)])
+            ticks = steps.cumsum(0)
             outside = steps.new_full((reach,), reach + 1)
-            padded = torch.cat([-outside, ticks, ticks[-1] + outside])
+            last = ticks[-1:].sum()  # 0 if there is one sample alone
+            padded = torch.cat([-outside, steps.new_zeros(1), ticks, last + outside])
             self.ticks = padded.expand(self.labels, -1).reshape(-1)
 
     @property
@@ -50,7 +51,7 @@ class Windows:
         """A tensor of the batch's shape as one line in this order, without padding."""
         t = t.expand(self.shape)
         if self.order is not None:
-            t = t[self.order]
+            t = t.index_select(0, self.order)
         return t.reshape(self.shape[0], self.labels).t().reshape(-1)
 
     def lay(self, t: Tensor, fill: float) -> Tensor:
@@ -79,7 +80,7 @@ class Windows:
         """The same, from one as `flat` gives it."""
         t = flat.reshape(self.labels, self.shape[0]).t()
         if self.order is not None:
-            t = torch.zeros_like(t).index_copy(0, self.order, t)
+            t = torch.empty_like(t).index_copy_(0, self.order, t)
         return t.reshape(self.shape)
 
     def places(self, which: Tensor) -> Tensor:
@@ -101,32 +102,52 @@ class Windows:
         """The index in `flat` of the samples with a positive mark, or of all, if they cannot be picked."""
         return (flat > 0).nonzero().squeeze(1) if self.picks else self.everyone()
 
-    def blocks(self, which: Tensor) -> Iterator[Tensor]:
-        """Samples in parts that suit the device."""
+    def blocks(self, which: Tensor) -> Iterator[tuple[Tensor, Neighbours]]:
+        """Samples in parts that suit the device, and their neighbours; first those whose neighbours are all there."""
         if torch.compiler.is_compiling():
-            yield which
-        elif self.device.type == "cpu":
-            yield from which.split(_PER_THREAD * torch.get_num_threads())
-        else:
-            yield from which.split(max(_PER_THREAD, (1 << 26) // self.reach))
+            yield which, self.around(self.places(which))
+            return
+        at_once = max(_PER_THREAD, (1 << 26) // self.reach)
+        if self.device.type == "cpu":
+            at_once = _PER_THREAD * torch.get_num_threads()
+        for alike, even in self._divided(which):
+            for some in alike.split(at_once):
+                yield some, Neighbours(self, self.places(some), even=even)
+
+    def _divided(self, which: Tensor) -> list[tuple[Tensor, bool]]:
+        """Samples around whom each step of time has a sample of their series, True, and the others, False."""
+        if self.ticks is None or not self.picks or which.shape[0] < _PER_THREAD:
+            return [(which, self.ticks is None)]
+        rows = self.places(which)
+        # a step takes at least one tick: there are as many as that only if each takes one
+        apart = self.ticks.index_select(0, rows + self.reach) - self.ticks.index_select(0, rows - self.reach)
+        even = apart == 2 * self.reach
+        return [(some, kind) for some, kind in ((which[even], True), (which[~even], False)) if some.shape[0]]
 
     def around(self, rows: Tensor) -> Neighbours:
         """The neighbours of some places."""
-        return Neighbours(self, rows)
+        return Neighbours(self, rows, even=self.ticks is None)
 
 
 class Neighbours:
-    """The samples at given lags from some places of a layout."""
+    """The samples at given lags from some places of a layout.
 
-    def __init__(self, windows: Windows, rows: Tensor) -> None:
+    Args:
+        windows: The layout.
+        rows: The places.
+        even: Whether a lag is as many places, for each of them.
+    """
+
+    def __init__(self, windows: Windows, rows: Tensor, *, even: bool) -> None:
         self._windows = windows
-        self._rows = rows
+        self.rows = rows
+        self.even = even
         self._slots: dict[int, Tensor] = {}
 
     def at(self, lag: int) -> Tensor:
         """The place of whoever was ``lag`` steps of time before each row (after it, if negative), or some padding."""
-        if self._windows.ticks is None:
-            return self._rows - lag
+        if self.even:
+            return self.rows - lag
         side = 1 if lag > 0 else -1
         if side not in self._slots:
             self._slots[side] = self._by_lag(side)
@@ -134,12 +155,13 @@ class Neighbours:
 
     def _by_lag(self, side: int) -> Tensor:
         """(reach + 1, rows): who is at each lag on one side; the last line takes those who are too far away."""
-        windows, rows = self._windows, self._rows
+        windows, rows = self._windows, self.rows
         assert windows.ticks is not None  # noqa: S101  # asked before; for the type checker
-        here = windows.ticks[rows]
+        # `index_select` takes a quarter of the time that brackets take
+        here = windows.ticks.index_select(0, rows)
         slots = rows.new_zeros(windows.reach + 1, rows.shape[0])  # place 0 is padding
         for k in range(1, windows.reach + 1):
             there = rows - side * k
-            lag = (here - windows.ticks[there]).abs().clamp(max=windows.reach + 1)
-            slots.scatter_(0, (lag - 1)[None], there[None])
+            lag = windows.ticks.index_select(0, there).sub_(here).abs_().clamp_(max=windows.reach + 1)
+            slots.scatter_(0, lag.sub_(1)[None], there[None])
         return slots
