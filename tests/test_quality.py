@@ -281,21 +281,23 @@ def test_no_protein_is_in_two_parts(seed):
 
 
 @pytest.mark.parametrize(
-    ("name", "least", "most", "told"),
+    ("name", "least", "most", "which", "told"),
     [
-        ("winequality-red-4", 0.18, 0.22, "a fifth of the test rows of *winequality-red-4* are"),
-        ("yeast3", 0.025, 0.035, "some 3 % of *yeast3*"),
-        ("page-blocks0", 0.015, 0.025, "2 % of *page-blocks0* have the features of a training row"),
+        ("winequality-red-4", 0.18, 0.22, (0, 1), "a fifth of the test rows of *winequality-red-4* are"),
+        ("yeast3", 0.025, 0.035, (0, 1), "some 3 % of *yeast3*"),
+        ("page-blocks0", 0.015, 0.025, (0, 1), "2 % of *page-blocks0* (12 % of its events) have the features of a"),
+        ("page-blocks0", 0.115, 0.125, (1,), "2 % of *page-blocks0* (12 % of its events) have the features of a"),
     ],
 )
-def test_rows_that_parts_share_are_as_many_as_the_page_says(name, least, most, told):
+def test_rows_that_parts_share_are_as_many_as_the_page_says(name, least, most, which, told):
     assert told in " ".join(pages.PAGE.read_text(encoding="utf-8").split())
     task = loaded(name)
     shares = []
     for seed in range(5):
         split = data.split(task, seed)
         known = set(task.X.iloc[split.train].itertuples(index=False, name=None))
-        shares.append(np.mean([row in known for row in task.X.iloc[split.test].itertuples(index=False, name=None)]))
+        test = split.test[np.isin(task.y[split.test], which)]
+        shares.append(np.mean([row in known for row in task.X.iloc[test].itertuples(index=False, name=None)]))
     assert least < np.mean(shares) < most
 
 
@@ -1178,6 +1180,25 @@ def test_sets_are_compared_by_the_means_over_their_scores():
     assert duel.by_set == duel.p == pytest.approx(2 / 2**6, rel=1e-12)  # all six on one side
 
 
+def test_gains_that_are_more_than_chance_makes_are_counted():
+    names = ("beijing", "appliances", "credit", "bank", "protein", "yeast3", "rain", "sp500")
+    gains = {"plug_in": 0.1, "bce_tuned": -0.1, "wbce_tuned": 0.0}
+    values = {(name, "tss"): {"scorewise": [0.5], **{m: [0.5 - d] for m, d in gains.items()}} for name in names}
+    (line,) = (line for line in pages.in_short(rows_of(values)).splitlines() if "comparison began" in line)
+    # one that is won and one that is lost on all eight sets, p = 2 / 2^8 each, thrice by Holm; one that ties
+    assert "8 sets: bce_tuned 1.00, scorewise 2.50, wbce_tuned 2.50. Of 3 gains 1 are more than chance makes" in line
+
+
+def test_differences_that_are_equal_but_for_rounding_share_a_rank():
+    both = [(0.3, 0.4), (0.8, 0.7), (0.8, 0.5), (0.7, 0.5)]
+    assert abs(0.3 - 0.4) < 0.8 - 0.7
+    values = {(f"set {k}", "tss"): {"a": [a], "b": [b]} for k, (a, b) in enumerate(both)}
+    (duel,) = tables.duels(tables.grid(rows_of(values)), "a")
+    ranks = [1.5, 1.5, 4, 3]  # the first is the one that is lost
+    sums = [sum(r for k, r in enumerate(ranks) if signs >> k & 1) for signs in range(16)]
+    assert duel.p == pytest.approx(sum(abs(s - 5) >= abs(1.5 - 5) for s in sums) / 16, rel=1e-12)
+
+
 def test_the_figure_is_the_same_of_the_same_ranks(tmp_path):
     ranks = {"chosen": [1.5, 2.5, 2.0], "later": [2.0, 3.0, 1.0]}
     for name in ("one", "two"):
@@ -1228,10 +1249,11 @@ def test_the_places_in_short_are_those_worked_out_by_hand():
         ("bank", "tss"): {"scorewise": [0.1], "bce_ensemble": [0.2], "wbce_tuned": [0.3]},
         ("beijing", "wtss"): {"scorewise": [0.2], "bce_ensemble": [0.4], "wbce_tuned": [0.7]},
     }
-    used, chosen, others, later, every, *duels = pages.in_short(rows_of(values)).splitlines()
+    used, chosen, others, later, began, every, *duels = pages.in_short(rows_of(values)).splitlines()
     assert used == "- Of the 2 methods as they are in use, by mean rank: wbce_tuned 1.00, scorewise 2.00."
     assert chosen == "- The same on the sets on which defaults were chosen: wbce_tuned 1.00, scorewise 2.00."
     assert all(line.endswith("no set and score has results of all of them yet.") for line in (others, later))
+    assert began.startswith("- Of the sets with which the comparison began, 2 sets: wbce_tuned 1.00, scorewise 2.00.")
     assert every.endswith("wbce_tuned 1.00, bce_ensemble 2.00, scorewise 3.00.")
     assert [line.split(" lost")[0] for line in duels] == [
         f"- scorewise against {other}, {what} scores: 0 pairs won, 0 tied, {count}"
@@ -1240,9 +1262,13 @@ def test_the_places_in_short_are_those_worked_out_by_hand():
     ]
     values["rain", "wtss"] = {"scorewise": [0.5], "bce_ensemble": [0.9], "wbce_tuned": [0.1]}
     values["bikes", "wtss"] = {"scorewise": [0.5], "bce_ensemble": [0.9], "wbce_tuned": [0.7]}
-    (free,) = (line for line in pages.in_short(rows_of(values)).splitlines() if "together" in line)
-    assert free.startswith("- Of these two together, 2 sets: scorewise 1.50, wbce_tuned 1.50. Against wbce_tuned, the ")
-    assert "least sure of 1 tests over sets: 1 pairs won, 0 tied, 1 lost, +0.1000 (-0.2000 to +0.4000)" in free
+    told = [line.removeprefix("- Of ") for line in pages.in_short(rows_of(values)).splitlines()]
+    (began,) = (line for line in told if line.startswith("the sets with which the comparison began"))
+    assert ", 3 sets: wbce_tuned 1.33, scorewise 1.67." in began  # rain is one of them, bikes is not
+    for free in ("all sets that chose no default", "value-weighted scores of these"):
+        (line,) = (line for line in told if line.startswith(free))
+        assert line.startswith(f"{free}, 2 sets: scorewise 1.50, wbce_tuned 1.50. Of 1 gains 0 are more than chance ")
+        assert "the least sure is that on wbce_tuned: 1 pairs won, 0 tied, 1 lost, +0.1000 (-0.2000 to +0.4" in line
     # -0.2 and -0.5; of two sets a quarter of all draws has but the one, and a quarter but the other
     assert ", -0.3500 (-0.5000 to -0.2000) on average" in duels[3]
 

@@ -160,9 +160,10 @@ def _resampled(differences: Mapping[Pair, float]) -> tuple[float, float]:
 
 
 def _signed_rank(differences: Sequence[float]) -> float:
-    told = [d for d in differences if abs(d) > TIE]
-    # ranks of the differences are all that counts: any number larger than the rest will do for an infinite one
-    return float(wilcoxon(np.nan_to_num(told, posinf=1e9, neginf=-1e9)).pvalue) if told else 1.0
+    # Ranks of the differences are all that counts: those that differ by rounding alone share theirs, and any number
+    # larger than the rest will do for an infinite one.
+    told = [round(d / TIE) * TIE if math.isfinite(d) else math.copysign(1e9, d) for d in differences if abs(d) > TIE]
+    return float(wilcoxon(told).pvalue) if told else 1.0
 
 
 def holm(p: Sequence[float]) -> list[float]:
