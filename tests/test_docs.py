@@ -1,6 +1,8 @@
 """Every page of the documentation has examples, and they run as printed."""
 
+import json
 import re
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -110,3 +112,74 @@ def test_the_ranks_of_the_guide_are_those_of_the_results():
     )
     found = {name: float(rank) for words, rank in told for start, name in GUIDE.items() if words.startswith(start)}
     assert found == {name: pytest.approx(ranks[name], abs=0.005 + 1e-9) for name in GUIDE.values()}
+
+
+@dataclass(frozen=True)
+class Speeds:
+    """What was measured on a device, to be told on pages."""
+
+    kept: dict
+
+    def row(self, section, what, **more):
+        fits = {"what": what} | more
+        (found,) = (row for row in self.kept[section] if all(row.get(name) == value for name, value in fits.items()))
+        return found
+
+    def ratio(self, section, what, digits=1, **more):
+        return f"{self.row(section, what, **more)['ratio']:.{digits}f} ×"
+
+    def seconds(self, what, n):
+        took = self.row("fits", what, n=n)["microseconds"] / 1e6
+        return f"{took:.0f} s" if took >= 10 else f"{took:.1f} s"
+
+
+def speeds(device):
+    return Speeds(json.loads((ROOT / "benchmarks" / "results" / f"speed-{device}.json").read_text(encoding="utf-8")))
+
+
+def test_times_that_pages_tell_are_those_of_the_results():
+    cpu, cuda = speeds("cpu"), speeds("cuda")
+    few, many = {"n": 4_096}, {"n": 1_048_576}
+    priors = [f"prior {name}" for name in ("Uniform()", "RaisedCosine()", "Beta(2, 8)")]
+    uniform, cosine, beta = (cpu.ratio("times", name, **few) for name in priors)
+    of_many = [cpu.ratio("times", name, **many) for name in priors]
+    step, parts = (cpu.ratio("training", name, 2) for name in ("tss", "tss, accumulated, 4 × 1,024"))
+    launched, launched_parts = (cuda.ratio("training", name, 2) for name in ("tss", "tss, accumulated, 4 × 1,024"))
+    exact, usual = ([cpu.ratio("exact", name, **n) for n in (few, many)] for name in ("HSS, exact", "HSS"))
+    search, theirs = (
+        next(row["microseconds"] for row in cpu.kept["thresholds"] if (row["n"], row["what"]) == (131_072, name)) / 1e3
+        for name in ("scorewise", "TunedThresholdClassifierCV, 100 thresholds")
+    )
+    ours, trees, tuned = "ScoreClassifier", "trees, ScoreThresholdClassifier", "trees, TunedThresholdClassifierCV"
+    rows = {row["what"]: f"{row['seconds']:.0f} s" for row in cpu.kept["files"]}
+    expected = {
+        "docs/choosing.md": f"""
+            {uniform} for the uniform prior, {cosine} for the raised cosine and {beta} for `Beta(2, 8)` at n = 4,096;
+                {of_many[0]}, {of_many[1]} and {of_many[2]} at n = 1,048,576.
+            a whole training step of a small network takes {step} as long with TSS.
+            For HSS on a CPU it takes {exact[0]} as long as binary cross entropy at n = 4,096, where the other takes
+                {usual[0]}, and {exact[1]} against {usual[1]} at n = 1,048,576.
+            on a CPU a step takes {parts} the time of one by binary cross entropy where a whole batch takes {step}, and
+                in 256 MiB the batch can be {cpu.row("largest", "tss, accumulated")["ratio"]:.0f} times as large.
+            it is {launched_parts} where a whole batch takes {launched}.
+        """,
+        "docs/migrating.md": f"""
+            | the search alone, 131,072 predictions, on two cores | {theirs:.0f} ms | {search:.1f} ms
+            | a fit of boosted trees, 50,000 × 30, on two cores | {cpu.seconds(tuned, 50_000)} |
+                {cpu.seconds(trees, 50_000)} |
+            at n = 4,096, takes {cpu.row("loop", "a loop over samples")["ratio"]:.0f} × as long on a CPU.
+        """,
+        "README.md": f"""
+            A fit takes {cpu.seconds(ours, 1_000)} for 1,000 × 10 numbers and {cpu.seconds(ours, 50_000)} for 50,000 ×
+                30, on two cores, where boosted trees with a tuned threshold take {cpu.seconds(trees, 1_000)} and
+                {cpu.seconds(trees, 50_000)}.
+            Ten million rows take {rows["in memory, with a report"]}, value-weighted
+                {rows["value-weighted, in memory, with a report"]}, and a report of them has about 5 MB
+            with `--stream`, in {rows["streamed"]} and {rows["value-weighted, streamed"]} (
+        """,
+    }
+    for page, lines in expected.items():
+        told = " ".join((ROOT / page).read_text(encoding="utf-8").split())
+        facts = [" ".join(one.split()) for one in re.split(r"\n {12}(?! )", lines) if one.strip()]
+        assert len(facts) >= 3
+        assert [fact for fact in facts if fact not in told] == []
