@@ -598,6 +598,22 @@ def test_the_focal_loss_is_its_formula():
     assert float(losses.focal(z, y)) == pytest.approx(sum(each) / 40, rel=1e-12)
 
 
+def test_the_focal_loss_takes_the_place_of_cross_entropy(monkeypatch):
+    """With γ = 0 it is cross entropy, and the same is fitted; with another γ the shares of the loss show it."""
+    task = made_up()
+    fits = []
+    for kind, gamma in ((sw.ScoreClassifier, 2.0), (networks.FocalClassifier, 0.0), (networks.FocalClassifier, 2.0)):
+        monkeypatch.setattr(losses, "GAMMA", gamma)
+        fitted = kind("tss", steps=20, random_state=0, progress=False).fit(task.X, task.y)
+        fits.append(fitted.predict_proba(task.X))
+    assert np.allclose(fits[0], fits[1], rtol=0, atol=1e-4)  # 20 steps in float32, whose sums differ by rounding
+    assert not np.allclose(fits[0], fits[2], rtol=0, atol=1e-2)
+    z, y = small_batch()
+    mask = torch.arange(40) % 3 > 0
+    mean = networks._MeanFocal(torch.ones(2))
+    assert float(mean(z, y, mask=mask)) == pytest.approx(float(losses.focal(z[mask], y[mask])), rel=1e-12)
+
+
 def test_soft_dice_of_decisions_is_one_minus_f1_but_for_its_one():
     _, y = small_batch()
     decided = (torch.arange(40) % 3 == 0).double()

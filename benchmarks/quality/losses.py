@@ -12,13 +12,19 @@ MARGIN = 1.0
 """Of LibAUC's loss, its default."""
 
 
-def focal(logits: Tensor, targets: Tensor) -> Tensor:
+def focal(logits: Tensor, targets: Tensor, reduction: str = "mean") -> Tensor:
     """Cross entropy that counts less where it is small already.
 
     T.-Y. Lin, P. Goyal, R. Girshick, K. He, P. Dollár: Focal loss for dense object detection. ICCV 2017.
+
+    Args:
+        logits: Of the samples.
+        targets: Their labels.
+        reduction: "mean", or "none" for the loss of each.
     """
-    each = binary_cross_entropy_with_logits(logits, targets, reduction="none")
-    return ((1 - torch.exp(-each)) ** GAMMA * each).mean()
+    entropy = binary_cross_entropy_with_logits(logits, targets, reduction="none")
+    each = (1 - torch.exp(-entropy)) ** GAMMA * entropy
+    return each.mean() if reduction == "mean" else each
 
 
 def dice(logits: Tensor, targets: Tensor) -> Tensor:

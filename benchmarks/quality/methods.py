@@ -24,7 +24,7 @@ import scorewise as sw
 from benchmarks.quality import losses
 from benchmarks.quality.deciding import Decider, Threshold, Tuned, best, chosen, cost_search, half, together
 from benchmarks.quality.goals import Goal
-from benchmarks.quality.networks import Loss, moments
+from benchmarks.quality.networks import FocalClassifier, Loss, moments
 from benchmarks.quality.rows import Rows
 
 Fit = Callable[[Rows, Rows, Sequence[Goal], int], list[Decider]]
@@ -195,27 +195,28 @@ class _Classifier:
 
 
 def _score_classifier(
-    params: dict[str, object], train: Rows, validation: Rows, goals: Sequence[Goal], seed: int
+    params: dict[str, object], train: Rows, validation: Rows, goals: Sequence[Goal], seed: int, *, kind: Any
 ) -> list[Decider]:
     """One ScoreClassifier for each score, which chooses on the validation rows."""
     rows = train.then(validation)
     mask = np.arange(len(rows.y)) >= len(train.y)
     deciders: list[Decider] = []
     for goal in goals:
-        model = sw.ScoreClassifier(score=goal.score, weight=goal.weight, random_state=seed, **params)
+        model = kind(score=goal.score, weight=goal.weight, random_state=seed, **params)
         model.fit(rows.X, rows.y, validation=mask, **rows.context)
         deciders.append(_Classifier(model, getattr(model, "threshold_", None)))
     return deciders
 
 
-def variant(name: str, **params: object) -> Method:
+def variant(name: str, kind: Any = sw.ScoreClassifier, **params: object) -> Method:
     """ScoreClassifier with some parameters changed.
 
     Args:
         name: What results are filed under.
-        **params: Parameters of ScoreClassifier.
+        kind: The class, if it is not ScoreClassifier itself.
+        **params: Its parameters.
     """
-    return Method(name, partial(_score_classifier, params), shared=False)
+    return Method(name, partial(_score_classifier, params, kind=kind), shared=False)
 
 
 _COSINE = sw.priors.RaisedCosine(0.5, 0.1)
@@ -267,6 +268,7 @@ _INGREDIENTS: dict[str, dict[str, Any]] = {
     "annealed": {"prior": (sw.priors.RaisedCosine(0.5, 0.5), _COSINE)},
     "exact": {"exact": True},
     "average_of_weights": {"weight_average": 0.99},
+    "focal_for_entropy": {"kind": FocalClassifier},
 }
 INGREDIENTS = tuple(_INGREDIENTS)
 METHODS |= {name: variant(name, **params) for name, params in _INGREDIENTS.items()}

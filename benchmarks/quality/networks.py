@@ -19,7 +19,9 @@ import torch
 from torch import Tensor, nn
 
 import scorewise as sw
+from benchmarks.quality.losses import focal
 from benchmarks.quality.rows import Rows
+from scorewise.estimator.objective import MeanCrossEntropy
 from scorewise.estimator.problems import Context, Labels
 from scorewise.estimator.recipe import Recipe
 from scorewise.estimator.samples import logits_of
@@ -82,6 +84,30 @@ class _Network(sw.ScoreClassifier):  # type: ignore[misc]  # scikit-learn has no
         fields = (own.outputs, own.several, own.score, own.weight, own.average, own.at_least)
         self.problem = _Problem(*fields, loss_of=self.loss_of)
         return self.problem
+
+
+class FocalClassifier(sw.ScoreClassifier):  # type: ignore[misc]  # as above
+    """ScoreClassifier with the focal loss in the place of cross entropy."""
+
+    def _problem(self) -> Any:
+        own: Any = super()._problem()
+        return _WithFocal(own.outputs, own.several, own.score, own.weight, own.average, own.at_least)
+
+
+@dataclass(frozen=True, eq=False)
+class _WithFocal(Labels):
+    def loss(self, share: float, cross_entropy: Any, *rest: Any, **options: Any) -> Any:
+        return super().loss(share, _MeanFocal(cross_entropy.weights, sync=cross_entropy.sync), *rest, **options)
+
+
+class _MeanFocal(MeanCrossEntropy):
+    """The mean focal loss, as a function of two sums, of classes that weigh the same."""
+
+    def _sums(self, logits: Tensor, targets: Tensor, *, mask: Tensor | None = None, **_: Any) -> Any:
+        each = focal(logits, targets.to(logits), reduction="none")
+        if mask is not None:
+            each = each[mask]
+        return each.sum().double(), each.new_tensor(each.numel()).double()
 
 
 _TRAINED: WeakKeyDictionary[Rows, dict[tuple[str, int], tuple[list[Moment], float]]] = WeakKeyDictionary()
