@@ -15,7 +15,10 @@ settings.load_profile("scorewise")
 
 
 def pytest_configure(config):
-    """Compile into a folder of this run alone: one that is killed leaves half a library, which the next would load."""
+    """Compile into a folder of this run alone: one that is killed leaves half a library, which the next would load.
+
+    (Headers that PyTorch compiles beforehand lie elsewhere.)
+    """
     if "TORCHINDUCTOR_CACHE_DIR" not in os.environ:  # workers get that of the run
         folder = tempfile.TemporaryDirectory(prefix="scorewise-compiled-", ignore_cleanup_errors=True)
         os.environ["TORCHINDUCTOR_CACHE_DIR"] = folder.name

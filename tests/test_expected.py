@@ -276,3 +276,13 @@ def test_tails_are_used_by_the_plain_path():
     fused = expected_cells(prepare(z, y, from_logits=True), sw.priors.Beta(2.0, 3.0))
     plain = [((1 - y) * sf).sum(), ((1 - y) * cdf).sum(), (y * sf).sum(), (y * cdf).sum()]
     torch.testing.assert_close(list(fused), plain)
+
+
+@pytest.mark.parametrize("weight", [None, sw.weights.Cost(1.0, 5.0), sw.weights.CrossEntropy()], ids=repr)
+@pytest.mark.parametrize("tracked", [True, False], ids=["with a gradient", "without"])
+def test_each_cell_can_be_changed_in_place(weight, tracked):
+    x = torch.linspace(-2, 2, 9, dtype=torch.float64, requires_grad=tracked)
+    matrix, same = (sw.ScoreLoss("tss", weight=weight).matrix(x, torch.arange(9) % 2) for _ in range(2))
+    for cell in ("tn", "fp", "fn", "tp"):
+        getattr(matrix, cell).mul_(2)
+    torch.testing.assert_close(matrix.tensor(), 2 * same.tensor())

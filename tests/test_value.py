@@ -172,6 +172,16 @@ def test_parts_of_a_batch_add_up(g, series, omega, isolated, seed):
     assert found == pytest.approx(expected(UNIFORM, series, oracle, cuts=GRID), rel=0, abs=CLOSE)
 
 
+def test_of_two_parts_what_is_worth_more_counts(monkeypatch):
+    """The first event is near the beginning, and the second has a neighbour at each of three steps around it."""
+    monkeypatch.setattr(windows, "_PER_THREAD", 1)
+    y = torch.tensor([0, 1, 0, 1, 0, 0, 0])
+    weight = sw.weights.Value([0.5, 0.3, 0.25])
+    matrix = sw.expected_confusion_matrix(torch.ones(7, dtype=torch.float64), y, weight=weight, times=torch.arange(7))
+    # of the first sample the nearer event counts; one is before an event; three are after both
+    assert float(matrix.fp) == pytest.approx(0.5 + 0.5 + 1 + 1 + 1, rel=1e-12)
+
+
 @each_g
 def test_a_long_record(g):
     """Many windows at once: at thresholds, and averaged by the uniform prior, whose F is known."""

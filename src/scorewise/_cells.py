@@ -236,7 +236,9 @@ class _ExpectedCells(torch.autograd.Function):
         ctx.prior, ctx.from_logits = prior, from_logits
         ctx.save_for_backward(x, y, count, for_fp, for_fn, slopes)
         assert sums is not None  # noqa: S101  # the loop runs at least once; for the type checker
-        return sums.unbind()  # type: ignore[return-value]  # four
+        # Copies, since views of one tensor could not be changed in place. PyTorch does not say what this returns.
+        tn, fp, fn, tp = torch.unbind_copy(sums)  # type: ignore[func-returns-value, misc]
+        return tn, fp, fn, tp
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
@@ -277,7 +279,7 @@ class _Bounded(torch.autograd.Function):
 
     @staticmethod
     def forward(x: Tensor, bound: float) -> Tensor:
-        return x.view_as(x)
+        return x.clone()  # a view could not be changed in place
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Tensor, float], output: Tensor) -> None:

@@ -99,6 +99,9 @@ class Resampled:
 
 
 def _less(score: Score, one: Tensor, other: Tensor) -> Tensor:
-    """The difference of scores, 0 where it is a matter of rounding: equal ones are ties."""
+    """The difference of scores, 0 where it is a matter of rounding: equal ones are ties.
+
+    The sums of equal models are rounded alike where columns are added up in the same order, as here.
+    """
     gain, size = one - other, torch.maximum(one.abs(), other.abs())
     return torch.where(gain.abs() <= slack(score, float(size.max()), size.reshape(-1)), 0.0, gain)

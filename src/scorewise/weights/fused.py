@@ -1,4 +1,4 @@
-"""`spread` as one kernel, for graphics cards: every sample reads its window once, and nothing else moves.
+"""`spread` as one kernel, for graphics cards: every sample reads its window once or twice, and nothing else moves.
 
 A step for each lag, as `spread` takes it elsewhere, reads and writes a whole batch several times over.
 """
