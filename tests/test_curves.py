@@ -527,6 +527,16 @@ def test_what_is_attainable_is_told():
         sw.best_threshold([0.125, 0.25, 0.5, 0.75], [0, 1, 1, 0], "recall", at_least={"precision": 0.9})
 
 
+def test_no_rounding_reaches_what_no_score_can_be():
+    """A cost is at most 0, and sums of so much weight are rounded by more than a half."""
+    curve = sw.score_curve([0.25, 0.4375], [1, 1], "cost", sample_weight=[0.5, 1e30])
+    with pytest.raises(ValueError, match=r"no threshold has cost of at least 0\.5: the most is 0, at the threshold"):
+        curve.best(at_least={"cost": 0.5})
+    assert curve.best(at_least={"cost": 0.0}) == (0.125, 0.0)
+    sure = sw.score_curve([0.25, 0.75], [0, 1], "recall")
+    assert sure.best(at_least={"recall": 0.1 * 3 / 0.3})[1] == 1.0  # a rounding above 1
+
+
 def test_constraints_that_contradict_each_other():
     curve = sw.score_curve([0.125, 0.25, 0.5, 0.75], [1, 0, 0, 1], "f1")
     assert curve.best(at_least={"recall": 0.9})[1] > 0

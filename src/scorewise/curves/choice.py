@@ -17,6 +17,10 @@ AtLeast = Mapping[str | scores.Score, float]
 """Scores that a threshold must reach, by name or as they are."""
 
 
+_ROUNDED = 64 * torch.finfo(torch.float64).eps
+"""What a few roundings change, as a share."""
+
+
 class InfeasibleError(ValueError):
     """Constraints that no threshold meets."""
 
@@ -47,13 +51,15 @@ def where_allowed(thresholds: Tensor, cells: Tally, bounds: Sequence[tuple[score
     for k, (score, bound) in enumerate(bounds):
         values = score_along(score, cells)
         met = values >= bound - slack(score, bound, values)
+        if bound > (top := score.range[1]) + _ROUNDED * abs(top):
+            met = torch.zeros_like(met)  # however large the sums are beside the bound
         both = met if allowed is None else met & allowed
         if not bool(both.any()):
             place = choose(score, thresholds, values, allowed)
             others = " and ".join(f"{other.name} of at least {number(least)}" for other, least in bounds[:k])
             alone = f" with {others}" if others else ""
             also = ", though each alone can be met" if others and bool(met.any()) else ""
-            best = float(values[place])
+            best = float(values[place]) + 0.0  # not -0
             show = repr if number(bound) == number(best) else number
             asked, most = show(bound), show(best)
             raise InfeasibleError(
@@ -101,7 +107,7 @@ def slack(score: scores.Score, value: float, values: Tensor) -> float:
         most = float(finite.abs().max()) if len(finite) else 0.0
     else:
         most = min(1.0, most)
-    return 64 * torch.finfo(torch.float64).eps * max(abs(value), most)
+    return _ROUNDED * max(abs(value), most)
 
 
 def inside(thresholds: Tensor, place: int) -> float:
