@@ -3,14 +3,15 @@
 import json
 import random
 import warnings
+from types import SimpleNamespace
 
 import pytest
 import torch
 
 import scorewise as sw
-from benchmarks import provenance
+from benchmarks import command, provenance
 from benchmarks.quality import results
-from benchmarks.robustness import batches, collapse, flaws, fuzz, keep, run, tables
+from benchmarks.robustness import batches, collapse, files, flaws, fuzz, keep, run, tables
 from benchmarks.robustness.fuzz import PropertyError, Try, judge, kind_of
 from tests.curve_oracles import PLAIN
 from tests.weight_oracles import ALL_WEIGHTS
@@ -183,9 +184,18 @@ def test_all_else_is_a_failure(call, rest, told):
             tried(call, **rest)
 
 
-def test_ctrl_c_ends_a_run():
+@pytest.mark.parametrize("pressed", [KeyboardInterrupt, command.Stopped])
+def test_ctrl_c_ends_a_run(pressed):
+    with pytest.raises(pressed):
+        tried(raising(pressed()))
+
+
+def test_a_command_that_was_interrupted_is_no_failure(monkeypatch):
+    # polars takes Ctrl-C while it works
+    ended = SimpleNamespace(exception=SystemExit(130), exit_code=130, stderr="interrupted.\n", stdout="")
+    monkeypatch.setattr(files, "CliRunner", lambda: SimpleNamespace(invoke=lambda *_: ended))
     with pytest.raises(KeyboardInterrupt):
-        tried(raising(KeyboardInterrupt()))
+        judge(files.command, "command line", 0)
 
 
 @pytest.mark.parametrize("found", [[1.0, 2.1], [1.0], [1.0, float("nan")], [1.0, float("inf")]])

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from benchmarks import command
 from scorewise._files import write
 
 FOLDER = Path(__file__).parent.parent / "results" / "quality"
@@ -38,7 +39,8 @@ def table(folder: Path) -> Path:
 
 
 def put(folder: Path, row: Row) -> None:
-    """Keep a result, whole or not at all."""
+    """Keep a result, whole or not at all; after Ctrl-C none: see `benchmarks.command`."""
+    command.go_on()
     _write(folder / ("--".join(str(part) for part in key(row)) + ".json"), json.dumps(row) + "\n")
 
 

@@ -19,6 +19,7 @@ from pathlib import Path
 
 import torch
 
+from benchmarks import command
 from benchmarks.quality import results
 from benchmarks.robustness import collapse, fuzz, keep, tables
 from benchmarks.robustness.fuzz import PropertyError, Target
@@ -146,6 +147,7 @@ def collapses(
     return sound
 
 
+@command.stoppable()
 def main(argv: Sequence[str] | None = None) -> None:
     """Run what is asked for, and exit with 1 if it shows a fault."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
