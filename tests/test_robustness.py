@@ -385,10 +385,55 @@ def test_a_replay_of_what_is_well(small, capsys):
     assert f"made up:{seed} (a flaw) refused: predictions must be" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("what", ["3", "nobody:3", "made up:", "made up:x", "made up:1-y"])
-def test_a_replay_of_nothing(what, small):
-    with pytest.raises(SystemExit, match="--replay takes TARGET:NUMBER"):
-        run.main(["--replay", what])
+def refused(capsys, *arguments):
+    """What is said of arguments that cannot be meant."""
+    with pytest.raises(SystemExit, match="2"):
+        run.main(list(map(str, arguments)))
+    return capsys.readouterr().err.splitlines()[-1]
+
+
+@pytest.mark.parametrize("what", ["", "3", "nobody:3", "made up:", "made up:x", "made up:1-y", "made up:9-3"])
+def test_a_replay_of_nothing(what, small, capsys):
+    told = refused(capsys, "--replay", what)
+    assert (
+        f"--replay takes TARGET:NUMBER or TARGET:FIRST-LAST, the first no greater than the last, saw {what!r}" in told
+    )
+
+
+def test_a_replay_of_a_span(small, capsys):
+    with pytest.raises(SystemExit):
+        run.main(["--replay", "made up:7-7"])
+    with pytest.raises(SystemExit):
+        run.main(["--replay", "made up:8-10"])
+    told = capsys.readouterr().out.splitlines()
+    assert [line.split()[1] for line in told] == ["up:7", "up:8", "up:9", "up:10"]
+
+
+@pytest.mark.parametrize(("only", "option"), [("fuzz", "--inputs"), ("collapse", "--seeds")])
+@pytest.mark.parametrize("number", ["0", "-5", "few"])
+def test_a_number_that_is_none_is_refused(only, option, number, small, tmp_path, capsys):
+    told = refused(capsys, "--only", only, option, number, "--out", tmp_path / "robustness")
+    assert f"argument {option}: must be a whole number of at least 1, saw '{number}'" in told
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_folder_that_cannot_be_made_is_refused(tmp_path, capsys):
+    file = tmp_path / "file"
+    file.write_text("mine")
+    for out, why in ((file, "File exists"), (file / "kept", "Not a directory")):
+        told = refused(capsys, "--only", "fuzz", "--out", out)
+        assert f"{out} cannot be a folder for results: {why}. Name another with --out." in told
+    assert list(tmp_path.iterdir()) == [file]
+
+
+@pytest.mark.parametrize("only", ["fuzz", "collapse"])
+def test_a_file_that_is_no_result_is_named(only, tmp_path, capsys):
+    (tmp_path / "stray.json").write_text('{"seed": 3}')
+    assert "stray.json holds no results" in refused(capsys, "--only", only, "--out", tmp_path)
+    (tmp_path / "stray.json").unlink()
+    tmp_path.with_suffix(".json").write_text("{")
+    assert f"{tmp_path.name}.json is no JSON" in refused(capsys, "--only", only, "--out", tmp_path)
+    assert not list(tmp_path.iterdir())
 
 
 def test_known_counts_are_not_made_again(small, tmp_path, capsys):

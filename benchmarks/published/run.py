@@ -187,8 +187,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     torch.set_num_threads(1)  # batches are small: a second thread would wait more than work
     if options.quick:
         return quick.main()
-    results.prepare(options.out)
-    known = results.read(options.out)
+    try:
+        known = results.read(options.out)
+        results.prepare(options.out)
+    except ValueError as error:
+        parser.error(str(error))
     names = [options.only] if options.only else list(EXPERIMENTS)
     todo = jobs(names, options.seeds, {} if options.again else known, options.methods)
     # a fit serves both scores

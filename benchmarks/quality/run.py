@@ -215,18 +215,18 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser.error(
             f"not installed: {', '.join(absent)}. pip install --no-deps -r benchmarks/quality/requirements.txt"
         )
-    results.prepare(options.out)
-    try:
-        known = results.read(options.out)
-    except ValueError as error:
-        parser.error(str(error))
     wanted = {
         name: [goal for goal in goals.of(data.kind(name)) if goal.name in options.scores] for name in options.sets
     }
-    made = {} if options.again else known
     methods = [METHODS[name] for name in options.methods or MAIN]
     if not jobs(wanted, methods, options.seeds, {}):
         parser.error("none of these methods is for any of these sets and scores, so that there is nothing to fit.")
+    try:
+        known = results.read(options.out)
+        results.prepare(options.out)
+    except ValueError as error:
+        parser.error(str(error))
+    made = {} if options.again else known
     if stale := _otherwise_made(made):
         print(f"Known results are not made again, but of {len(known):,} there are {stale}. --again makes them anew.")
     todo = jobs(wanted, methods, options.seeds, made)

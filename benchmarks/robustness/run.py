@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import random
+import re
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -83,17 +84,29 @@ def _tell(name: str, seed: int, what: str) -> None:
     print(f"{name}:{seed} {what}", flush=True)
 
 
-def replayed(what: str) -> bool:
-    """Try one input again, or several, as ``target:3`` or ``target:3-9``; whether none failed."""
-    name, _, numbers = what.rpartition(":")
-    first, _, last = numbers.partition("-")
+def span(what: str) -> tuple[str, range]:
+    """One input or several, ``target:3`` or ``target:3-9``: the target's name, and the numbers.
+
+    Raises:
+        ValueError: If that is none.
+    """
     known = targets()
-    if name not in known or not first.isdecimal() or not (last or first).isdecimal():
-        raise SystemExit(
-            f"--replay takes TARGET:NUMBER or TARGET:NUMBER-NUMBER, saw {what!r}; targets are {list(known)}."
+    told = re.fullmatch(r"(.*):([0-9]+)(?:-([0-9]+))?", what)
+    name, first, last = told.groups() if told else ("", "0", None)
+    numbers = range(int(first), int(last or first) + 1)
+    if name not in known or not numbers:
+        raise ValueError(
+            f"--replay takes TARGET:NUMBER or TARGET:FIRST-LAST, the first no greater than the last, saw {what!r}; "
+            f"targets are {', '.join(known)}."
         )
+    return name, numbers
+
+
+def replayed(name: str, numbers: range) -> bool:
+    """Try inputs of a target again, and tell what comes of each; whether none failed."""
+    known = targets()
     sound = True
-    for seed in range(int(first), int(last or first) + 1):
+    for seed in numbers:
         print(f"{name}:{seed}", end=" ", flush=True)  # before it runs: whatever ends the process is found here
         flaw = known[name](random.Random(f"{name}:{seed}")).flaw  # noqa: S311  # no secret
         print(f"({flaw or 'sound'})", end=" ", flush=True)
@@ -153,15 +166,21 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="a small part, of which nothing is kept")
     parser.add_argument("--only", choices=("fuzz", "collapse"), help="one of the two parts")
-    parser.add_argument("--inputs", type=int, help=f"random inputs of all targets (default: {INPUTS:,})")
-    parser.add_argument("--seeds", type=int, help=f"seeds 0, 1, … of each fit (default: {SEEDS})")
+    parser.add_argument("--inputs", type=command.number, help=f"random inputs of all targets (default: {INPUTS:,})")
+    parser.add_argument("--seeds", type=command.number, help=f"seeds 0, 1, … of each fit (default: {SEEDS})")
     parser.add_argument("--out", type=Path, default=keep.FOLDER, help="where results are kept")
     parser.add_argument("--again", action="store_true", help="make known results anew")
     parser.add_argument("--replay", metavar="TARGET:NUMBER", help="try one random input again, or a span of them")
     options = parser.parse_args(argv)
     torch.set_num_threads(1)  # batches are small: a second thread would wait more than work
-    if options.replay:
-        raise SystemExit(0 if replayed(options.replay) else 1)
+    try:
+        again = None if options.replay is None else span(options.replay)
+        if again is None and not options.quick:
+            _prepare(options)
+    except ValueError as error:
+        parser.error(str(error))
+    if again is not None:
+        raise SystemExit(0 if replayed(*again) else 1)
     sound = _quick(options) if options.quick else _full(options)
     if not sound:
         raise SystemExit(1)
@@ -182,9 +201,18 @@ def _quick(options: argparse.Namespace) -> bool:
     return sound
 
 
+def _prepare(options: argparse.Namespace) -> None:
+    """Make the folder.
+
+    Raises:
+        ValueError: If there can be none, or if it has what is no result.
+    """
+    results.read(options.out)
+    results.prepare(options.out)
+
+
 def _full(options: argparse.Namespace) -> bool:
     folder = options.out
-    results.prepare(folder)
     sound = True
     if options.only != "collapse":
         known = {} if options.again else keep.records(folder)
