@@ -446,6 +446,52 @@ def test_known_counts_are_not_made_again(small, tmp_path, capsys):
         assert len(done) == again
 
 
+@pytest.fixture
+def committed(small, tmp_path, monkeypatch):
+    """A table of inputs and fits where the committed one is, and its page."""
+    monkeypatch.setattr(run, "targets", lambda: {"made up": lambda r: Try(ours, lambda found: True, "a flaw")})
+    monkeypatch.setattr(collapse, "ways", lambda steps=None: [Given("theirs", True, ours=False)])
+    cut = collapse.rows(0, 400)
+    monkeypatch.setattr(collapse, "rows", lambda seed, n: cut)
+    monkeypatch.setattr(keep, "FOLDER", tmp_path / "robustness")
+    monkeypatch.setattr(tables, "PAGE", tmp_path / "ROBUSTNESS.md")
+    run.main(["--inputs", "200", "--seeds", "2", "--out", str(keep.FOLDER)])
+    assert tables.PAGE.exists()
+    return keep.FOLDER
+
+
+def test_the_committed_results_give_way_to_no_fewer(committed, tmp_path, monkeypatch, capsys):
+    table = results.table(committed)
+    before = table.read_bytes()
+    fewer = [["--only", "fuzz", "--inputs", "198"], ["--inputs", "198", "--seeds", "2"]]
+    for arguments in (arguments + more for arguments in fewer for more in ([], ["--again"])):
+        told = refused(capsys, *arguments, "--out", committed)
+        assert f"--inputs 198 makes 99 of made up, and 100 are kept in {committed}. Ask for no fewer, or name" in told
+    for arguments in (["--only", "collapse", "--seeds", "1"], ["--inputs", "200", "--seeds", "1", "--again"]):
+        assert "--seeds 1 makes 1 of each fit, and 2 are kept" in refused(capsys, *arguments, "--out", committed)
+    monkeypatch.chdir(tmp_path)
+    assert "are kept in robustness." in refused(capsys, "--inputs", 10, "--out", "robustness")
+    assert table.read_bytes() == before
+    # elsewhere, or of the other part, it may be as few as one likes
+    for _ in range(2):
+        run.main(["--inputs", "10", "--seeds", "1", "--out", str(tmp_path / "elsewhere")])
+        run.main(["--inputs", "2", "--seeds", "1", "--out", str(tmp_path / "elsewhere")])
+    run.main(["--quick", "--inputs", "10", "--only", "fuzz", "--out", str(committed)])
+    run.main(["--only", "fuzz", "--inputs", "200", "--seeds", "1", "--out", str(committed)])
+    run.main(["--only", "collapse", "--inputs", "1", "--seeds", "2", "--out", str(committed)])
+    assert table.read_bytes() == before
+    run.main(["--only", "fuzz", "--inputs", "400", "--out", str(committed)])
+    assert keep.records(committed)["made up"]["inputs"] == 200
+
+
+def test_the_defaults_are_no_fewer_than_are_committed():
+    kept = keep.records(keep.FOLDER)
+    assert {name: record["inputs"] for name, record in kept.items()} == {
+        name: run._share(run.INPUTS, name) for name in run.SHARES
+    }
+    assert {seed for *_, seed in results.read(keep.FOLDER)} == set(range(run.SEEDS))
+
+
 def test_the_quick_form_keeps_nothing(small, tmp_path, monkeypatch):
     monkeypatch.setattr(
         collapse, "ways", lambda steps=None: [Given("ours", True, ours=True), Given("theirs", 1, ours=False)]

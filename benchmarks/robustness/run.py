@@ -4,8 +4,9 @@
     python -m benchmarks.robustness --replay TARGET:NUMBER[-NUMBER]
 
 A run which was stopped goes on where it was: fits and counts of as many inputs that were made with the same code and
-libraries on this machine are not made again; --again makes all anew. The quick form keeps nothing, and its classifiers
-take fewer rows and steps. The exit code is 1 if any input failed, or if a classifier of ours collapsed.
+libraries on this machine are not made again; --again makes all anew. Committed results do not give way to those of
+fewer inputs or seeds, which are for another folder. The quick form keeps nothing, and its classifiers take fewer rows
+and steps. The exit code is 1 if any input failed, or if a classifier of ours collapsed.
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ def fuzzed(inputs: int, known: dict[str, keep.Record], done: Callable[[keep.Reco
     """
     sound = True
     for name, target in targets().items():
-        count = round(inputs * SHARES[name])
+        count = _share(inputs, name)
         record = known.get(name)
         if record is None or record["inputs"] != count or not keep.current(record):
             tally = fuzz.run(name, target, range(count), partial(_tell, name))
@@ -77,6 +78,10 @@ def fuzzed(inputs: int, known: dict[str, keep.Record], done: Callable[[keep.Reco
         )
         sound = sound and not failed
     return sound
+
+
+def _share(inputs: int, name: str) -> int:
+    return round(inputs * SHARES[name])
 
 
 def _tell(name: str, seed: int, what: str) -> None:
@@ -205,9 +210,24 @@ def _prepare(options: argparse.Namespace) -> None:
     """Make the folder.
 
     Raises:
-        ValueError: If there can be none, or if it has what is no result.
+        ValueError: If there can be none, if it has what is no result, or if it is that of the committed results, and
+            these are of more inputs or seeds.
     """
-    results.read(options.out)
+    inputs, seeds = options.inputs or INPUTS, options.seeds or SEEDS
+    known, records = results.read(options.out), keep.records(options.out)
+    counts = []
+    if options.only != "collapse":
+        shares = ((name, _share(inputs, name)) for name in SHARES if name in records)
+        counts += [(f"--inputs {inputs}", name, share, records[name]["inputs"]) for name, share in shares]
+    if options.only != "fuzz":
+        counts.append((f"--seeds {seeds}", "each fit", seeds, len({seed for *_, seed in known})))
+    if options.out.resolve() == keep.FOLDER.resolve():
+        for option, what, count, kept in counts:
+            if count < kept:
+                raise ValueError(
+                    f"{option} makes {count:,} of {what}, and {kept:,} are kept in {options.out}. Ask for no fewer, "
+                    "or name another folder with --out."
+                )
     results.prepare(options.out)
 
 
