@@ -257,16 +257,18 @@ def main(arguments: list[str] | None = None) -> None:
     if options.render:
         render()
         return
-    wrong: list[str] = []
-    if options.quick:
-        wrong, unchecked = checks.run(options.device)
-        for told in unchecked:
-            print(f"not checked: {told}")
     names = [name for name, part in PARTS.items() if part.anywhere or options.device == "cpu"]
     if options.only:
         names = [name for name in names if name in options.only]
         if not names:
             parser.error(f"{', '.join(options.only)}: only with --device cpu.")
+    if options.device == "cuda" and not torch.cuda.is_available():
+        parser.error(f"--device cuda: PyTorch {torch.__version__} finds no graphics card here. Use --device cpu.")
+    wrong: list[str] = []
+    if options.quick:
+        wrong, unchecked = checks.run(options.device)
+        for told in unchecked:
+            print(f"not checked: {told}")
     here, old = about(options.device), {}
     path = page.RESULTS / f"speed-{options.device}.json"
     if options.write and options.only:

@@ -595,6 +595,30 @@ def test_a_run_keeps_results_goes_on_where_it_was_and_survives_a_fit_that_breaks
     assert capsys.readouterr().out.startswith("1 fits, ")  # the broken one
 
 
+@pytest.mark.parametrize("number", ["0", "-1", "few"])
+def test_a_number_of_seeds_that_is_none_is_refused(number, tmp_path, capsys):
+    told = refused(capsys, tmp_path / "published", "--seeds", number)
+    assert f"argument --seeds: must be a whole number of at least 1, saw '{number}'" in told
+    assert not list(tmp_path.iterdir())
+
+
+def refused(capsys, out, *arguments):
+    """What is said of arguments that cannot be meant."""
+    with pytest.raises(SystemExit, match="2"):
+        run.main(["--out", str(out), *arguments])
+    return capsys.readouterr().err.splitlines()[-1]
+
+
+def test_a_folder_that_has_no_results_or_can_have_none_is_refused(tmp_path, capsys):
+    file = tmp_path / "stray.json"
+    file.write_text("{}")
+    assert f"{file} holds no results" in refused(capsys, tmp_path)
+    assert f"{file} cannot be a folder for results: File exists. Name another with --out." in refused(capsys, file)
+    file.write_text("{")
+    assert f"{file} is no JSON" in refused(capsys, tmp_path)
+    assert list(tmp_path.iterdir()) == [file]
+
+
 # ------------------------------------------------------------------------------------------------ what is told
 
 

@@ -1055,18 +1055,56 @@ def test_a_set_whose_package_is_absent_is_named(monkeypatch, capsys):
     ],
 )
 def test_what_cannot_be_run_is_refused_in_one_line(arguments, told, tmp_path, capsys):
-    with pytest.raises(SystemExit):
-        run.main(["--sets", "beijing", "--out", str(tmp_path / "kept"), *arguments])
-    assert told in capsys.readouterr().err.splitlines()[-1]
+    assert told in refused(capsys, tmp_path / "kept", *arguments)
+    assert not list(tmp_path.iterdir())
+
+
+def refused(capsys, out, *arguments):
+    """What is said of arguments that cannot be meant."""
+    with pytest.raises(SystemExit, match="2"):
+        run.main(["--sets", "beijing", "--out", str(out), *arguments])
+    return capsys.readouterr().err.splitlines()[-1]
+
+
+def test_a_folder_that_cannot_be_made_is_refused(tmp_path, capsys):
+    file = tmp_path / "file"
+    file.write_text("mine")
+    for out, why in ((file, "File exists"), (file / "kept", "Not a directory")):
+        assert f"{out} cannot be a folder for results: {why}. Name another with --out." in refused(capsys, out)
+    assert list(tmp_path.iterdir()) == [file]
 
 
 def test_a_result_that_cannot_be_read_is_named(tmp_path, capsys):
-    (tmp_path / "kept").mkdir()
-    (tmp_path / "kept" / "half.json").write_text("{")
-    with pytest.raises(SystemExit):
-        run.main(["--sets", "beijing", "--out", str(tmp_path / "kept")])
-    assert "half.json is no JSON" in (line := capsys.readouterr().err.splitlines()[-1])
+    (tmp_path / "half.json").write_text("{")
+    line = refused(capsys, tmp_path)
+    assert "half.json is no JSON" in line
     assert "Delete it, and what it held is made anew" in line
+
+
+SOUND = {"set": "s", "score": "tss", "method": "m", "seed": 0}
+
+
+@pytest.mark.parametrize(
+    "stray", [{}, [], 3, None, "set", [SOUND], SOUND | {"seed": "0"}, SOUND | {"set": None}, {"set": "s"}], ids=repr
+)
+def test_a_file_that_is_no_result_is_named(stray, tmp_path, capsys):
+    results.put(tmp_path, SOUND)
+    path = tmp_path / "stray.json"
+    path.write_text(json.dumps(stray))
+    saw = f"{path} holds no results, which have a set, a score, a method, a seed: saw {json.dumps(stray)!r}."
+    assert f"{saw} Move it elsewhere, or name another folder with --out." in refused(capsys, tmp_path)
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["s--tss--m--0.json", "stray.json"]
+
+
+@pytest.mark.parametrize(
+    "other",
+    [{}, [], {"columns": ["set"], "versions": [], "rows": [["s", 1]]}, {"columns": [], "versions": [], "rows": [[]]}],
+)
+def test_a_table_of_something_else_is_named(other, tmp_path, capsys):
+    path = results.table(tmp_path / "kept")
+    path.write_text(json.dumps(other))
+    assert f"{path} holds no results, which have" in refused(capsys, tmp_path / "kept")
+    assert list(tmp_path.iterdir()) == [path]
 
 
 # ----------------------------------------------------------------------------------------------------- atomic

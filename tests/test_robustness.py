@@ -3,14 +3,15 @@
 import json
 import random
 import warnings
+from types import SimpleNamespace
 
 import pytest
 import torch
 
 import scorewise as sw
-from benchmarks import provenance
+from benchmarks import command, provenance
 from benchmarks.quality import results
-from benchmarks.robustness import batches, collapse, flaws, fuzz, keep, run, tables
+from benchmarks.robustness import batches, collapse, files, flaws, fuzz, keep, run, tables
 from benchmarks.robustness.fuzz import PropertyError, Try, judge, kind_of
 from tests.curve_oracles import PLAIN
 from tests.weight_oracles import ALL_WEIGHTS
@@ -183,9 +184,18 @@ def test_all_else_is_a_failure(call, rest, told):
             tried(call, **rest)
 
 
-def test_ctrl_c_ends_a_run():
+@pytest.mark.parametrize("pressed", [KeyboardInterrupt, command.Stopped])
+def test_ctrl_c_ends_a_run(pressed):
+    with pytest.raises(pressed):
+        tried(raising(pressed()))
+
+
+def test_a_command_that_was_interrupted_is_no_failure(monkeypatch):
+    # polars takes Ctrl-C while it works
+    ended = SimpleNamespace(exception=SystemExit(130), exit_code=130, stderr="interrupted.\n", stdout="")
+    monkeypatch.setattr(files, "CliRunner", lambda: SimpleNamespace(invoke=lambda *_: ended))
     with pytest.raises(KeyboardInterrupt):
-        tried(raising(KeyboardInterrupt()))
+        judge(files.command, "command line", 0)
 
 
 @pytest.mark.parametrize("found", [[1.0, 2.1], [1.0], [1.0, float("nan")], [1.0, float("inf")]])
@@ -375,10 +385,55 @@ def test_a_replay_of_what_is_well(small, capsys):
     assert f"made up:{seed} (a flaw) refused: predictions must be" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("what", ["3", "nobody:3", "made up:", "made up:x", "made up:1-y"])
-def test_a_replay_of_nothing(what, small):
-    with pytest.raises(SystemExit, match="--replay takes TARGET:NUMBER"):
-        run.main(["--replay", what])
+def refused(capsys, *arguments):
+    """What is said of arguments that cannot be meant."""
+    with pytest.raises(SystemExit, match="2"):
+        run.main(list(map(str, arguments)))
+    return capsys.readouterr().err.splitlines()[-1]
+
+
+@pytest.mark.parametrize("what", ["", "3", "nobody:3", "made up:", "made up:x", "made up:1-y", "made up:9-3"])
+def test_a_replay_of_nothing(what, small, capsys):
+    told = refused(capsys, "--replay", what)
+    assert (
+        f"--replay takes TARGET:NUMBER or TARGET:FIRST-LAST, the first no greater than the last, saw {what!r}" in told
+    )
+
+
+def test_a_replay_of_a_span(small, capsys):
+    with pytest.raises(SystemExit):
+        run.main(["--replay", "made up:7-7"])
+    with pytest.raises(SystemExit):
+        run.main(["--replay", "made up:8-10"])
+    told = capsys.readouterr().out.splitlines()
+    assert [line.split()[1] for line in told] == ["up:7", "up:8", "up:9", "up:10"]
+
+
+@pytest.mark.parametrize(("only", "option"), [("fuzz", "--inputs"), ("collapse", "--seeds")])
+@pytest.mark.parametrize("number", ["0", "-5", "few"])
+def test_a_number_that_is_none_is_refused(only, option, number, small, tmp_path, capsys):
+    told = refused(capsys, "--only", only, option, number, "--out", tmp_path / "robustness")
+    assert f"argument {option}: must be a whole number of at least 1, saw '{number}'" in told
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_folder_that_cannot_be_made_is_refused(tmp_path, capsys):
+    file = tmp_path / "file"
+    file.write_text("mine")
+    for out, why in ((file, "File exists"), (file / "kept", "Not a directory")):
+        told = refused(capsys, "--only", "fuzz", "--out", out)
+        assert f"{out} cannot be a folder for results: {why}. Name another with --out." in told
+    assert list(tmp_path.iterdir()) == [file]
+
+
+@pytest.mark.parametrize("only", ["fuzz", "collapse"])
+def test_a_file_that_is_no_result_is_named(only, tmp_path, capsys):
+    (tmp_path / "stray.json").write_text('{"seed": 3}')
+    assert "stray.json holds no results" in refused(capsys, "--only", only, "--out", tmp_path)
+    (tmp_path / "stray.json").unlink()
+    tmp_path.with_suffix(".json").write_text("{")
+    assert f"{tmp_path.name}.json is no JSON" in refused(capsys, "--only", only, "--out", tmp_path)
+    assert not list(tmp_path.iterdir())
 
 
 def test_known_counts_are_not_made_again(small, tmp_path, capsys):
@@ -389,6 +444,52 @@ def test_known_counts_are_not_made_again(small, tmp_path, capsys):
     for inputs, versions, again in ((40, record["versions"], 1), (40, "others", 2), (60, record["versions"], 3)):
         run.fuzzed(inputs, {"made up": known["made up"] | {"versions": versions}}, done.append)
         assert len(done) == again
+
+
+@pytest.fixture
+def committed(small, tmp_path, monkeypatch):
+    """A table of inputs and fits where the committed one is, and its page."""
+    monkeypatch.setattr(run, "targets", lambda: {"made up": lambda r: Try(ours, lambda found: True, "a flaw")})
+    monkeypatch.setattr(collapse, "ways", lambda steps=None: [Given("theirs", True, ours=False)])
+    cut = collapse.rows(0, 400)
+    monkeypatch.setattr(collapse, "rows", lambda seed, n: cut)
+    monkeypatch.setattr(keep, "FOLDER", tmp_path / "robustness")
+    monkeypatch.setattr(tables, "PAGE", tmp_path / "ROBUSTNESS.md")
+    run.main(["--inputs", "200", "--seeds", "2", "--out", str(keep.FOLDER)])
+    assert tables.PAGE.exists()
+    return keep.FOLDER
+
+
+def test_the_committed_results_give_way_to_no_fewer(committed, tmp_path, monkeypatch, capsys):
+    table = results.table(committed)
+    before = table.read_bytes()
+    fewer = [["--only", "fuzz", "--inputs", "198"], ["--inputs", "198", "--seeds", "2"]]
+    for arguments in (arguments + more for arguments in fewer for more in ([], ["--again"])):
+        told = refused(capsys, *arguments, "--out", committed)
+        assert f"--inputs 198 makes 99 of made up, and 100 are kept in {committed}. Ask for no fewer, or name" in told
+    for arguments in (["--only", "collapse", "--seeds", "1"], ["--inputs", "200", "--seeds", "1", "--again"]):
+        assert "--seeds 1 makes 1 of each fit, and 2 are kept" in refused(capsys, *arguments, "--out", committed)
+    monkeypatch.chdir(tmp_path)
+    assert "are kept in robustness." in refused(capsys, "--inputs", 10, "--out", "robustness")
+    assert table.read_bytes() == before
+    # elsewhere, or of the other part, it may be as few as one likes
+    for _ in range(2):
+        run.main(["--inputs", "10", "--seeds", "1", "--out", str(tmp_path / "elsewhere")])
+        run.main(["--inputs", "2", "--seeds", "1", "--out", str(tmp_path / "elsewhere")])
+    run.main(["--quick", "--inputs", "10", "--only", "fuzz", "--out", str(committed)])
+    run.main(["--only", "fuzz", "--inputs", "200", "--seeds", "1", "--out", str(committed)])
+    run.main(["--only", "collapse", "--inputs", "1", "--seeds", "2", "--out", str(committed)])
+    assert table.read_bytes() == before
+    run.main(["--only", "fuzz", "--inputs", "400", "--out", str(committed)])
+    assert keep.records(committed)["made up"]["inputs"] == 200
+
+
+def test_the_defaults_are_no_fewer_than_are_committed():
+    kept = keep.records(keep.FOLDER)
+    assert {name: record["inputs"] for name, record in kept.items()} == {
+        name: run._share(run.INPUTS, name) for name in run.SHARES
+    }
+    assert {seed for *_, seed in results.read(keep.FOLDER)} == set(range(run.SEEDS))
 
 
 def test_the_quick_form_keeps_nothing(small, tmp_path, monkeypatch):

@@ -475,6 +475,19 @@ def test_parts_that_know_no_device_are_refused_there(monkeypatch, capsys):
     assert "fits, imports: only with --device cpu." in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("how", [[], ["--quick"], ["--write"]])
+def test_a_graphics_card_that_is_not_there_is_told(how, folder, monkeypatch, capsys):
+    quickly(monkeypatch)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(SystemExit, match="2"):
+        speed.main([*how, "--device", "cuda"])
+    seen = capsys.readouterr()
+    told = f"--device cuda: PyTorch {torch.__version__} finds no graphics card here. Use --device cpu."
+    assert told in seen.err.splitlines()[-1]
+    assert not seen.out
+    assert not list(folder.iterdir())
+
+
 def test_a_whole_run_is_planned_for_less_than_ten_minutes():
     assert sum(part.seconds for part in speed.PARTS.values()) < 600
 

@@ -3,8 +3,9 @@
     python -m benchmarks.published [--only pollution|stock] [--methods NAME ...] [--seeds N] [--out FOLDER] [--again]
     python -m benchmarks.published --quick
 
-A result that is known already is not made again. --quick does a small part in less than a minute, writes nothing, and
-ends with 1 if a score is worse than it was by more than chance makes.
+A result that is known already is not made again, so that a run which was stopped, by Ctrl-C or otherwise, goes on where
+it was. --quick does a small part in less than a minute, writes nothing, and ends with 1 if a score is worse than it was
+by more than chance makes.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from pathlib import Path
 
 import torch
 
-from benchmarks import provenance
+from benchmarks import command, provenance
 from benchmarks.provenance import span
 from benchmarks.published import pages, quick
 from benchmarks.published.data import EXPERIMENTS, GOALS, WEIGHT, Experiment
@@ -168,6 +169,7 @@ def run(todo: Sequence[Job], folder: Path, typical: dict[tuple[str, str], float]
         )
 
 
+@command.stoppable()
 def main(argv: Sequence[str] | None = None) -> int:
     """Run what is missing and write the page, or do the quick form.
 
@@ -176,7 +178,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="a small part, held against figures that are kept")
-    parser.add_argument("--seeds", type=int, default=SEEDS, help="seeds 0, 1, … (default: %(default)s)")
+    parser.add_argument("--seeds", type=command.number, default=SEEDS, help="seeds 0, 1, … (default: %(default)s)")
     parser.add_argument("--only", choices=list(EXPERIMENTS), help="one of the experiments")
     parser.add_argument("--methods", nargs="+", choices=list(METHODS), metavar="NAME", help="some of the methods")
     parser.add_argument("--out", type=Path, default=FOLDER, help="where results are kept")
@@ -185,8 +187,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     torch.set_num_threads(1)  # batches are small: a second thread would wait more than work
     if options.quick:
         return quick.main()
-    results.prepare(options.out)
-    known = results.read(options.out)
+    try:
+        known = results.read(options.out)
+        results.prepare(options.out)
+    except ValueError as error:
+        parser.error(str(error))
     names = [options.only] if options.only else list(EXPERIMENTS)
     todo = jobs(names, options.seeds, {} if options.again else known, options.methods)
     # a fit serves both scores

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import json
 import statistics
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from benchmarks import command
 from scorewise._files import write
 
 FOLDER = Path(__file__).parent.parent / "results" / "quality"
@@ -21,8 +22,9 @@ Key = tuple[str, str, str, int]
 Row = dict[str, Any]
 """One result: the fields of COLUMNS. A fit that broke has an error and no scores."""
 
+KEY = {"set": str, "score": str, "method": str, "seed": int}
 COLUMNS = (
-    *("set", "score", "method", "seed"),
+    *KEY,
     *("test", "validation", "threshold", "matrix", "weighted", "seconds", "versions", "date", "error"),
 )
 
@@ -38,22 +40,20 @@ def table(folder: Path) -> Path:
 
 
 def put(folder: Path, row: Row) -> None:
-    """Keep a result, whole or not at all."""
+    """Keep a result, whole or not at all; after Ctrl-C none: see `benchmarks.command`."""
+    command.go_on()
     _write(folder / ("--".join(str(part) for part in key(row)) + ".json"), json.dumps(row) + "\n")
 
 
 def read(folder: Path) -> dict[Key, Row]:
-    """All results, sorted."""
-    found: dict[Key, Row] = {}
-    if table(folder).exists():
-        kept = _parsed(table(folder))
-        for values in kept["rows"]:
-            row = dict(zip(kept["columns"], values, strict=True))
-            row["versions"] = kept["versions"][row["versions"]]
-            found[key(row)] = row
+    """All results, sorted.
+
+    Raises:
+        ValueError: If a file that should hold some holds something else.
+    """
+    found = _held(table(folder), _of_table) if table(folder).exists() else {}
     for path in folder.glob("*.json"):
-        row = _parsed(path)
-        found[key(row)] = {name: row.get(name) for name in COLUMNS}
+        found |= _held(path, lambda row: [row])
     return dict(sorted(found.items()))
 
 
@@ -79,18 +79,49 @@ def gather(folder: Path) -> None:
 
 
 def prepare(folder: Path) -> None:
-    """Make the folder, with a note for Git that its files are not to be committed."""
-    folder.mkdir(parents=True, exist_ok=True)
+    """Make the folder, with a note for Git that its files are not to be committed.
+
+    Raises:
+        ValueError: If there can be none.
+    """
     note = folder / ".gitignore"
-    if not note.exists():
-        note.write_text("*\n")
-
-
-def _parsed(path: Path) -> Any:
     try:
-        return json.loads(path.read_text())
+        folder.mkdir(parents=True, exist_ok=True)
+        if not note.exists():
+            note.write_text("*\n")
+    except OSError as error:
+        why = error.strerror or error
+        raise ValueError(f"{folder} cannot be a folder for results: {why}. Name another with --out.") from error
+
+
+def _held(path: Path, rows: Callable[[Any], list[Row]]) -> dict[Key, Row]:
+    """The results of a file.
+
+    Args:
+        path: The file.
+        rows: From what is in it to results.
+    """
+    text = path.read_text()
+    try:
+        told = json.loads(text)
     except ValueError as error:
         raise ValueError(f"{path} is no JSON: {error}. Delete it, and what it held is made anew.") from error
+    try:
+        found = rows(told)
+        keyed = all(isinstance(row[name], kind) for row in found for name, kind in KEY.items())
+    except (KeyError, IndexError, TypeError, ValueError):
+        keyed = False
+    if not keyed:
+        raise ValueError(
+            f"{path} holds no results, which have a {', a '.join(KEY)}: saw {text[:60]!r}. Move it elsewhere, or name "
+            "another folder with --out."
+        )
+    return {key(row): {name: row.get(name) for name in COLUMNS} for row in found}
+
+
+def _of_table(kept: Any) -> list[Row]:
+    rows = [dict(zip(kept["columns"], values, strict=True)) for values in kept["rows"]]
+    return [row | {"versions": kept["versions"][row["versions"]]} for row in rows]
 
 
 def _write(path: Path, text: str) -> None:

@@ -6,9 +6,10 @@
 Unless methods are named, the comparison comes first, and then the ingredients of scorewise on the sets that chose its
 defaults.
 
-A result that is known already is not made again, so that a run which was stopped goes on where it was. A fit that
-breaks is kept with its error, does not stop the run, and is tried again by the next one. --quick does a small part in
-two minutes, keeps nothing, and ends with 1 if a score is worse than it was by more than chance makes.
+A result that is known already is not made again, so that a run which was stopped, by Ctrl-C or otherwise, goes on where
+it was. A fit that breaks is kept with its error, does not stop the run, and is tried again by the next one. --quick
+does a small part in two minutes, keeps nothing, and ends with 1 if a score is worse than it was by more than chance
+makes.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import argparse
 import itertools
 import os
 import statistics
+import threading
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -27,8 +29,10 @@ from typing import Any
 
 import numpy as np
 import torch
-from joblib import Parallel, delayed
+from joblib import delayed
+from tqdm import tqdm
 
+from benchmarks import command
 from benchmarks.provenance import machine, span, versions
 from benchmarks.quality import data, goals, pages, quick, results, tables
 from benchmarks.quality.data import Task
@@ -109,16 +113,18 @@ def run(
     together = [list(some) for _, some in itertools.groupby(todo, key=lambda job: (job.set, job.seed))]
     started, passed = time.perf_counter(), 0.0
     each = (delayed(_work)(k, some, tasks, folder) for k, some in enumerate(together))
-    for count, k in enumerate(Parallel(n_jobs=workers, return_as="generator_unordered")(each), 1):
-        done = together[k][0]
-        passed += sum(guesses[job] for job in together[k])
-        left = (time.perf_counter() - started) * (total - passed) / passed
-        print(f"[{count}/{len(together)}] {done.set}, seed {done.seed}, is done; {span(left)} left", flush=True)
+    with command.spread(each, workers) as working:
+        for count, k in enumerate(working, 1):
+            done = together[k][0]
+            passed += sum(guesses[job] for job in together[k])
+            left = (time.perf_counter() - started) * (total - passed) / passed
+            print(f"[{count}/{len(together)}] {done.set}, seed {done.seed}, is done; {span(left)} left", flush=True)
 
 
 def _work(number: int, todo: Sequence[Job], tasks: Mapping[str, Task], folder: Path) -> int:
     """Do the fits of one set and seed, and return the number of these."""
     torch.set_num_threads(1)  # batches are small: a second thread would wait more than work
+    tqdm.set_lock(threading.RLock())  # its own is one for all processes: if this one is killed, Python warns of it
     task = tasks[todo[0].set]
     split = data.split(task, todo[0].seed)
     parts = [Rows.of(task, part) for part in (split.train, split.validation, split.test)]
@@ -176,6 +182,7 @@ class Tasks(Mapping[str, Task]):
         return len(data.names())
 
 
+@command.stoppable()
 def main(argv: Sequence[str] | None = None) -> int:
     """Run what is missing, and print the tables of all that there is; or do the quick form.
 
@@ -186,8 +193,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--sets", nargs="+", choices=data.names(), default=data.names(), metavar="NAME")
     parser.add_argument("--scores", nargs="+", choices=goals.names(), default=goals.names(), metavar="NAME")
     parser.add_argument("--methods", nargs="+", choices=list(METHODS), metavar="NAME")
-    parser.add_argument("--seeds", type=_number, default=5, help="seeds 0, 1, … (default: %(default)s)")
-    parser.add_argument("--workers", type=_number, default=os.cpu_count(), help="processes (default: %(default)s)")
+    parser.add_argument("--seeds", type=command.number, default=5, help="seeds 0, 1, … (default: %(default)s)")
+    parser.add_argument(
+        "--workers", type=command.number, default=os.cpu_count(), help="processes (default: %(default)s)"
+    )
     parser.add_argument("--out", type=Path, default=results.FOLDER, help="where results are kept")
     parser.add_argument("--again", action="store_true", help="make known results anew")
     parser.add_argument(
@@ -206,18 +215,18 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser.error(
             f"not installed: {', '.join(absent)}. pip install --no-deps -r benchmarks/quality/requirements.txt"
         )
-    results.prepare(options.out)
-    try:
-        known = results.read(options.out)
-    except ValueError as error:
-        parser.error(str(error))
     wanted = {
         name: [goal for goal in goals.of(data.kind(name)) if goal.name in options.scores] for name in options.sets
     }
-    made = {} if options.again else known
     methods = [METHODS[name] for name in options.methods or MAIN]
     if not jobs(wanted, methods, options.seeds, {}):
         parser.error("none of these methods is for any of these sets and scores, so that there is nothing to fit.")
+    try:
+        known = results.read(options.out)
+        results.prepare(options.out)
+    except ValueError as error:
+        parser.error(str(error))
+    made = {} if options.again else known
     if stale := _otherwise_made(made):
         print(f"Known results are not made again, but of {len(known):,} there are {stale}. --again makes them anew.")
     todo = jobs(wanted, methods, options.seeds, made)
@@ -231,13 +240,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     if options.out == results.FOLDER:
         pages.write()
     return 0
-
-
-def _number(text: str) -> int:
-    """A whole number of at least 1."""
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"must be a whole number of at least 1, saw {text!r}")
-    return int(text)
 
 
 def _otherwise_made(known: Mapping[results.Key, results.Row]) -> str:

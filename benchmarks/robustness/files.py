@@ -21,6 +21,7 @@ from benchmarks.robustness.binary import FLAWED, sees_value
 from benchmarks.robustness.flaws import arguments, spoiled
 from benchmarks.robustness.fuzz import PropertyError, RefusedError, Target, Try, require, require_close
 from scorewise.cli.app import app
+from scorewise.cli.errors import INTERRUPTED
 from scorewise.evaluation import Evaluation, evaluate
 from tests.cases import ALL_PRIORS
 from tests.weight_oracles import matrix_at
@@ -93,6 +94,8 @@ def command(r: random.Random) -> Try:
         result = CliRunner().invoke(app, ["evaluate", str(path), "--json", "--draws", "0", *options])
         if result.exception is not None and not isinstance(result.exception, SystemExit):
             raise result.exception
+        if result.exit_code == INTERRUPTED:
+            raise KeyboardInterrupt  # of polars, which the command has told
         told = [line for line in result.stderr.splitlines() if not line.startswith("note: ")]
         if result.exit_code == 0:
             require(not told, f"stderr has {told}")

@@ -30,6 +30,7 @@ from typing import Any
 import torch
 
 import scorewise as sw
+from benchmarks import command
 from benchmarks.robustness import keep
 
 PACKAGE = Path(sw.__file__).parent
@@ -118,14 +119,17 @@ def run(name: str, target: Target, seeds: Iterable[int], tell: Callable[[int, st
     started = time.perf_counter()
     for seed in seeds:
         tally.inputs += 1
+        told, compared, failure = None, False, None
         try:
             told, compared = judge(target, name, seed)
-        except PropertyError as failure:
-            tally.failures[seed] = str(failure)
+        except PropertyError as error:
+            failure = str(error)
+        command.go_on()  # what came of an input may be what somebody has made of Ctrl-C
+        if failure is not None:
+            tally.failures[seed] = failure
             if tell is not None:
-                tell(seed, str(failure))
-            continue
-        if told is None:
+                tell(seed, failure)
+        elif told is None:
             tally.accepted += 1
             tally.compared += compared
         else:
@@ -149,7 +153,7 @@ def judge(target: Target, name: str, seed: int) -> tuple[tuple[str, str] | None,
             found = one.call()
         except (ValueError, TypeError) as error:
             return _refusal(one, error), False
-        except (PropertyError, KeyboardInterrupt):
+        except (PropertyError, KeyboardInterrupt, command.Stopped):
             raise
         except BaseException as error:  # whatever it is, it is what is looked for; panics of polars are no Exception
             raise PropertyError(f"{type(error).__name__} at {_where(error)}: {error}"[:400]) from error

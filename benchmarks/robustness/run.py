@@ -4,14 +4,16 @@
     python -m benchmarks.robustness --replay TARGET:NUMBER[-NUMBER]
 
 A run which was stopped goes on where it was: fits and counts of as many inputs that were made with the same code and
-libraries on this machine are not made again; --again makes all anew. The quick form keeps nothing, and its classifiers
-take fewer rows and steps. The exit code is 1 if any input failed, or if a classifier of ours collapsed.
+libraries on this machine are not made again; --again makes all anew. Committed results do not give way to those of
+fewer inputs or seeds, which are for another folder. The quick form keeps nothing, and its classifiers take fewer rows
+and steps. The exit code is 1 if any input failed, or if a classifier of ours collapsed.
 """
 
 from __future__ import annotations
 
 import argparse
 import random
+import re
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -19,6 +21,7 @@ from pathlib import Path
 
 import torch
 
+from benchmarks import command
 from benchmarks.quality import results
 from benchmarks.robustness import collapse, fuzz, keep, tables
 from benchmarks.robustness.fuzz import PropertyError, Target
@@ -61,7 +64,7 @@ def fuzzed(inputs: int, known: dict[str, keep.Record], done: Callable[[keep.Reco
     """
     sound = True
     for name, target in targets().items():
-        count = round(inputs * SHARES[name])
+        count = _share(inputs, name)
         record = known.get(name)
         if record is None or record["inputs"] != count or not keep.current(record):
             tally = fuzz.run(name, target, range(count), partial(_tell, name))
@@ -77,22 +80,38 @@ def fuzzed(inputs: int, known: dict[str, keep.Record], done: Callable[[keep.Reco
     return sound
 
 
+def _share(inputs: int, name: str) -> int:
+    return round(inputs * SHARES[name])
+
+
 def _tell(name: str, seed: int, what: str) -> None:
     """Print a failure, as `--replay` names it."""
     print(f"{name}:{seed} {what}", flush=True)
 
 
-def replayed(what: str) -> bool:
-    """Try one input again, or several, as ``target:3`` or ``target:3-9``; whether none failed."""
-    name, _, numbers = what.rpartition(":")
-    first, _, last = numbers.partition("-")
+def span(what: str) -> tuple[str, range]:
+    """One input or several, ``target:3`` or ``target:3-9``: the target's name, and the numbers.
+
+    Raises:
+        ValueError: If that is none.
+    """
     known = targets()
-    if name not in known or not first.isdecimal() or not (last or first).isdecimal():
-        raise SystemExit(
-            f"--replay takes TARGET:NUMBER or TARGET:NUMBER-NUMBER, saw {what!r}; targets are {list(known)}."
+    told = re.fullmatch(r"(.*):([0-9]+)(?:-([0-9]+))?", what)
+    name, first, last = told.groups() if told else ("", "0", None)
+    numbers = range(int(first), int(last or first) + 1)
+    if name not in known or not numbers:
+        raise ValueError(
+            f"--replay takes TARGET:NUMBER or TARGET:FIRST-LAST, the first no greater than the last, saw {what!r}; "
+            f"targets are {', '.join(known)}."
         )
+    return name, numbers
+
+
+def replayed(name: str, numbers: range) -> bool:
+    """Try inputs of a target again, and tell what comes of each; whether none failed."""
+    known = targets()
     sound = True
-    for seed in range(int(first), int(last or first) + 1):
+    for seed in numbers:
         print(f"{name}:{seed}", end=" ", flush=True)  # before it runs: whatever ends the process is found here
         flaw = known[name](random.Random(f"{name}:{seed}")).flaw  # noqa: S311  # no secret
         print(f"({flaw or 'sound'})", end=" ", flush=True)
@@ -146,20 +165,27 @@ def collapses(
     return sound
 
 
+@command.stoppable()
 def main(argv: Sequence[str] | None = None) -> None:
     """Run what is asked for, and exit with 1 if it shows a fault."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="a small part, of which nothing is kept")
     parser.add_argument("--only", choices=("fuzz", "collapse"), help="one of the two parts")
-    parser.add_argument("--inputs", type=int, help=f"random inputs of all targets (default: {INPUTS:,})")
-    parser.add_argument("--seeds", type=int, help=f"seeds 0, 1, … of each fit (default: {SEEDS})")
+    parser.add_argument("--inputs", type=command.number, help=f"random inputs of all targets (default: {INPUTS:,})")
+    parser.add_argument("--seeds", type=command.number, help=f"seeds 0, 1, … of each fit (default: {SEEDS})")
     parser.add_argument("--out", type=Path, default=keep.FOLDER, help="where results are kept")
     parser.add_argument("--again", action="store_true", help="make known results anew")
     parser.add_argument("--replay", metavar="TARGET:NUMBER", help="try one random input again, or a span of them")
     options = parser.parse_args(argv)
     torch.set_num_threads(1)  # batches are small: a second thread would wait more than work
-    if options.replay:
-        raise SystemExit(0 if replayed(options.replay) else 1)
+    try:
+        again = None if options.replay is None else span(options.replay)
+        if again is None and not options.quick:
+            _prepare(options)
+    except ValueError as error:
+        parser.error(str(error))
+    if again is not None:
+        raise SystemExit(0 if replayed(*again) else 1)
     sound = _quick(options) if options.quick else _full(options)
     if not sound:
         raise SystemExit(1)
@@ -180,9 +206,33 @@ def _quick(options: argparse.Namespace) -> bool:
     return sound
 
 
+def _prepare(options: argparse.Namespace) -> None:
+    """Make the folder.
+
+    Raises:
+        ValueError: If there can be none, if it has what is no result, or if it is that of the committed results, and
+            these are of more inputs or seeds.
+    """
+    inputs, seeds = options.inputs or INPUTS, options.seeds or SEEDS
+    known, records = results.read(options.out), keep.records(options.out)
+    counts = []
+    if options.only != "collapse":
+        shares = ((name, _share(inputs, name)) for name in SHARES if name in records)
+        counts += [(f"--inputs {inputs}", name, share, records[name]["inputs"]) for name, share in shares]
+    if options.only != "fuzz":
+        counts.append((f"--seeds {seeds}", "each fit", seeds, len({seed for *_, seed in known})))
+    if options.out.resolve() == keep.FOLDER.resolve():
+        for option, what, count, kept in counts:
+            if count < kept:
+                raise ValueError(
+                    f"{option} makes {count:,} of {what}, and {kept:,} are kept in {options.out}. Ask for no fewer, "
+                    "or name another folder with --out."
+                )
+    results.prepare(options.out)
+
+
 def _full(options: argparse.Namespace) -> bool:
     folder = options.out
-    results.prepare(folder)
     sound = True
     if options.only != "collapse":
         known = {} if options.again else keep.records(folder)

@@ -1,0 +1,100 @@
+"""What commands have in common that run for hours: numbers they are given, and Ctrl-C.
+
+`ScoreClassifier.fit` takes a KeyboardInterrupt for the wish to have the best network so far. In a run that would be one
+more result, which nobody can tell from those of whole trainings. So Ctrl-C raises `Stopped` here, which nothing takes;
+and if something should, nothing is kept after it: see `go_on`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import signal
+import sys
+import threading
+import warnings
+from collections.abc import Iterable, Iterator
+from multiprocessing import resource_tracker
+from typing import Any
+
+from joblib import Parallel
+
+STATUS = 130
+"""Of a command that Ctrl-C ended, as shells have it."""
+
+_pressed = threading.Event()
+
+
+class Stopped(BaseException):
+    """Ctrl-C was pressed."""
+
+
+def number(text: str) -> int:
+    """A whole number of at least 1, for argparse."""
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"must be a whole number of at least 1, saw {text!r}")
+    return int(text)
+
+
+@contextlib.contextmanager
+def stoppable() -> Iterator[None]:
+    """A command that Ctrl-C ends with one line and the status 130, and without what was under way."""
+    before = signal.getsignal(signal.SIGINT)
+    if before is signal.SIG_IGN:  # as for what a script has put into the background: Ctrl-C is not meant for it
+        yield
+        return
+    _pressed.clear()
+    signal.signal(signal.SIGINT, _press)
+    try:
+        yield
+    except BaseException as error:  # after Ctrl-C it may be anything; and polars raises a KeyboardInterrupt of its own
+        if not _pressed.is_set() and not isinstance(error, KeyboardInterrupt):
+            raise
+        told = "stopped: what was under way is not kept, and the same command goes on from there"
+        print(f"{told}; with --again it begins anew.", file=sys.stderr, flush=True)
+        raise SystemExit(STATUS) from None
+    finally:
+        if not _pressed.is_set():  # else it is about to end, and must be left to
+            signal.signal(signal.SIGINT, before)
+
+
+def go_on() -> None:
+    """Raise `Stopped` if Ctrl-C was pressed, whatever became of the one that was raised then."""
+    if _pressed.is_set():
+        raise Stopped
+
+
+@contextlib.contextmanager
+def leaving() -> Iterator[None]:
+    """Processes that start meanwhile leave Ctrl-C, which a terminal tells to all of a group, to this one.
+
+    A thread that starts meanwhile hands that down to those that it starts later.
+    """
+    resource_tracker.ensure_running()  # it unblocks the signal when it starts
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+@contextlib.contextmanager
+def spread(tasks: Iterable[Any], workers: int) -> Iterator[Iterator[Any]]:
+    """What comes of tasks, as they are done, by processes that end with this one when it is stopped.
+
+    Args:
+        tasks: As joblib's `delayed` makes them.
+        workers: How many processes; if it is 1, this one does them.
+    """
+    with warnings.catch_warnings(), contextlib.ExitStack() as ends:
+        warnings.filterwarnings("ignore", category=UserWarning, module=r"joblib\.parallel")  # that some are not done
+        with leaving():
+            done = Parallel(n_jobs=workers, return_as="generator_unordered")(tasks)
+            ends.enter_context(contextlib.closing(done))
+        yield done
+
+
+def _press(*_: object) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # pressed twice, it would break off the end of other processes
+    _pressed.set()
+    raise Stopped
