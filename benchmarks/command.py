@@ -36,9 +36,18 @@ def number(text: str) -> int:
     return int(text)
 
 
+GOES_ON = (
+    "stopped: what was under way is not kept, and the same command goes on from there; with --again it begins anew."
+)
+
+
 @contextlib.contextmanager
-def stoppable() -> Iterator[None]:
-    """A command that Ctrl-C ends with one line and the status 130, and without what was under way."""
+def stoppable(told: str = GOES_ON) -> Iterator[None]:
+    """A command that Ctrl-C ends with one line and the status 130, and without what was under way.
+
+    Args:
+        told: The line.
+    """
     before = signal.getsignal(signal.SIGINT)
     if before is signal.SIG_IGN:  # as for what a script has put into the background: Ctrl-C is not meant for it
         yield
@@ -50,8 +59,7 @@ def stoppable() -> Iterator[None]:
     except BaseException as error:  # after Ctrl-C it may be anything; and polars raises a KeyboardInterrupt of its own
         if not _pressed.is_set() and not isinstance(error, KeyboardInterrupt):
             raise
-        told = "stopped: what was under way is not kept, and the same command goes on from there"
-        print(f"{told}; with --again it begins anew.", file=sys.stderr, flush=True)
+        print(told, file=sys.stderr, flush=True)
         raise SystemExit(STATUS) from None
     finally:
         if not _pressed.is_set():  # else it is about to end, and must be left to

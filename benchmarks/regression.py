@@ -13,6 +13,7 @@ from pathlib import Path
 import torch
 from scipy.stats import t as student
 
+from benchmarks import command
 from scorewise import _files
 
 Scores = dict[str, float]
@@ -21,6 +22,7 @@ Figures = Mapping[str, Mapping[str, float]]
 
 CHANCE = 0.001
 """How likely a run is to fall below a figure's margin by chance alone."""
+LEAST_RUNS = 2
 LEAST, MOST = 0.01, 0.06
 """A margin at least: another build of PyTorch may round an alarm or two away. At most: a wider one finds nothing."""
 
@@ -36,8 +38,8 @@ def figures(runs: Sequence[Scores]) -> Figures:
         runs: Scores of at least two runs.
     """
     n = len(runs)
-    if n < 2:
-        raise ValueError(f"one run has no spread: at least 2 are needed, saw {n}.")
+    if n < LEAST_RUNS:
+        raise ValueError(f"one run has no spread: at least {LEAST_RUNS} are needed, saw {n}.")
     times = student.isf(CHANCE, n - 1) * math.sqrt(1 + 1 / n)
     found = {}
     for name in runs[0]:
@@ -98,8 +100,11 @@ def main(told: str, path: Path, measure: Callable[[int], Scores], runs: int) -> 
     parser.add_argument("--write", action="store_true", required=True, help="make the figures anew")
     parser.add_argument("--runs", type=int, default=runs, help="at least 2 (default: %(default)s)")
     options = parser.parse_args()
+    if options.runs < LEAST_RUNS:
+        parser.error(f"--runs must be at least {LEAST_RUNS}, since one run has no spread; saw {options.runs}")
     torch.set_num_threads(1)  # as quick forms do
-    write(path, measure, options.runs)
+    with command.stoppable("stopped: the figures are as they were."):
+        write(path, measure, options.runs)
 
 
 def write(path: Path, measure: Callable[[int], Scores], runs: int) -> None:
@@ -108,6 +113,7 @@ def write(path: Path, measure: Callable[[int], Scores], runs: int) -> None:
     for run in range(runs):
         print(f"run {run + 1} of {runs} ...", flush=True)
         scores.append(measure(run))
+        command.go_on()
     found = figures(scores)
     text = json.dumps(found, indent=1) + "\n"
     _files.write(path, lambda file: file.write(text.encode()))

@@ -1,10 +1,13 @@
 """The published experiments: their rows and rule, that nothing is learnt from test rows, and what is kept and told."""
 
+import contextlib
 import importlib.util
 import json
 import math
 import re
+import signal
 import statistics
+import threading
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,7 +16,7 @@ import pytest
 import torch
 
 import scorewise as sw
-from benchmarks import regression
+from benchmarks import command, regression
 from benchmarks.published import data, levels, linear, lstm, methods, pages, quick, repeated, run
 from benchmarks.published.data import GOALS, PAST, WEIGHT, Experiment
 from benchmarks.published.methods import METHODS, Effort, Method, Outcome
@@ -736,6 +739,34 @@ def test_a_margin_is_that_of_a_prediction_interval():
     assert kept["b tss"] == {"mean": 0.95, "margin": regression.LEAST}
     with pytest.raises(ValueError, match="at least 2 are needed, saw 1"):
         regression.figures(runs[:1])
+
+
+@pytest.mark.parametrize("runs", ["0", "1", "-3"])
+def test_figures_of_one_run_are_refused_before_it_is_measured(runs, monkeypatch, capsys, tmp_path):
+    monkeypatch.setattr("sys.argv", ["quick", "--write", "--runs", runs])
+    with pytest.raises(SystemExit) as ended:
+        regression.main("words", tmp_path / "quick.json", lambda run: pytest.fail("it was measured"), 6)
+    assert ended.value.code == 2
+    assert f"--runs must be at least 2, since one run has no spread; saw {runs}\n" in capsys.readouterr().err
+
+
+def test_figures_that_ctrl_c_breaks_off_are_not_written(monkeypatch, capsys, tmp_path):
+    """Whatever a fit makes of it: ScoreClassifier takes a KeyboardInterrupt, and has a result all the same."""
+
+    def measure(run):
+        with contextlib.suppress(BaseException):
+            signal.raise_signal(signal.SIGINT)
+        return {"a": 0.5}
+
+    monkeypatch.setattr("sys.argv", ["quick", "--write"])
+    monkeypatch.setattr(command, "_pressed", threading.Event())  # what is pressed stays so, as long as a command lasts
+    before = signal.getsignal(signal.SIGINT)
+    with pytest.raises(SystemExit) as ended:
+        regression.main("words", tmp_path / "quick.json", measure, 2)
+    signal.signal(signal.SIGINT, before)
+    assert ended.value.code == 130
+    assert capsys.readouterr().err == "stopped: the figures are as they were.\n"
+    assert not list(tmp_path.iterdir())
 
 
 def test_chance_crosses_a_margin_as_rarely_as_is_said(monkeypatch):

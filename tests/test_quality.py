@@ -773,25 +773,48 @@ def test_a_moment_says_the_same_of_validation_rows_as_its_network(monkeypatch):
 
 
 def test_the_quick_form_ends_with_1_if_something_is_worse(monkeypatch, capsys, tmp_path):
-    monkeypatch.setattr(quick, "tasks", lambda: [made_up(), made_up("series", n=900, name="series")])
-    monkeypatch.setattr(quick, "ROWS", 100)
     monkeypatch.setattr(quick, "FIGURES", tmp_path / "quick.json")
-    for name in quick.WHAT:
-        monkeypatch.setitem(METHODS, name, Method(name, Above()))
+    for one in quick.WHAT:
+        monkeypatch.setitem(METHODS, one.method, Method(one.method, Above("u0")))
     regression.write(quick.FIGURES, quick.measure, 2)
     assert run.main(["--quick"]) == 0
     METHODS["scorewise"].fit.threshold = 3.0
     assert run.main(["--quick"]) == 1
     told = capsys.readouterr().out
-    assert "scorewise made up is 0." in told
-    assert "scorewise series is 0." in told
-    assert "hgb_tuned made up is" not in told
+    assert re.findall(r"^(\w+ \w+) is ", told, flags=re.MULTILINE) == ["scorewise wtss", "scorewise f1"]
 
 
 def test_figures_are_kept_for_all_that_the_quick_form_measures():
     kept = json.loads(quick.FIGURES.read_text())
-    assert set(kept) == {f"{name} {task.name}" for name in quick.WHAT for task in quick.tasks()}
+    assert set(kept) == {one.name for one in quick.WHAT}
     assert all(0 < one["margin"] <= regression.MOST < one["mean"] for one in kept.values())
+
+
+def test_stretches_of_the_quick_form_do_not_share_rows():
+    used = [
+        set(part.times.tolist()) for k in range(quick.MOST) for part in quick.parts(k)[: 2 if k < quick.MOST - 1 else 3]
+    ]
+    assert sum(map(len, used)) == len(set.union(*used))
+    reach = len(sw.weights.PUBLISHED)
+    ends = sorted((min(part), max(part)) for part in used)
+    assert all(later[0] - sooner[1] > 2 * reach for sooner, later in itertools.pairwise(ends))
+
+
+def test_a_spoiled_recipe_is_far_below_what_the_quick_form_keeps():
+    """On a tenth of its fits: too few for the figures' margins, and enough for what is spoiled this much."""
+    kept = json.loads(quick.FIGURES.read_text())["scorewise wtss"]
+    goal = next(goal for goal in goals.SERIES if goal.name == "wtss")
+
+    def mean(method):
+        values = []
+        for k in range(4):
+            train, validation, test = quick.parts(k)
+            (decider,) = method.fit(train, validation, [goal], k)
+            values.append(goal.value(goal.matrix(decider.decide(test.X), test.y, **test.context), len(test.y)))
+        return sum(values) / len(values)
+
+    assert mean(METHODS["scorewise"]) > kept["mean"] - 0.05
+    assert mean(variant("spoiled", steps=20)) < kept["mean"] - 0.1
 
 
 # ----------------------------------------------------------------------------------------------------- labels
@@ -841,8 +864,8 @@ class Above:
 
     threshold, before = 1.0, 0.0
 
-    def __init__(self):
-        self.fits, self.breaks = [], {}
+    def __init__(self, column="level"):
+        self.fits, self.breaks, self.column = [], {}, column
 
     def __call__(self, train, validation, wanted, seed):
         self.fits.append((len(train.y), tuple(goal.name for goal in wanted), seed))
@@ -851,7 +874,7 @@ class Above:
         return [self] * len(wanted)
 
     def decide(self, X):
-        return (X["level"].to_numpy() > self.threshold).astype(np.int64)
+        return (X[self.column].to_numpy() > self.threshold).astype(np.int64)
 
 
 SETS = {"a table": (TSS, HSS), "a series": (WTSS,)}
