@@ -195,25 +195,25 @@ class _Classifier:
 
 
 def _score_classifier(
-    params: dict[str, object], train: Rows, validation: Rows, goals: Sequence[Goal], seed: int, *, kind: Any
+    params: dict[str, object], train: Rows, validation: Rows, goals: Sequence[Goal], seed: int, *, kind: Any = None
 ) -> list[Decider]:
     """One ScoreClassifier for each score, which chooses on the validation rows."""
     rows = train.then(validation)
     mask = np.arange(len(rows.y)) >= len(train.y)
     deciders: list[Decider] = []
     for goal in goals:
-        model = kind(score=goal.score, weight=goal.weight, random_state=seed, **params)
+        model = (kind or sw.ScoreClassifier)(score=goal.score, weight=goal.weight, random_state=seed, **params)
         model.fit(rows.X, rows.y, validation=mask, **rows.context)
         deciders.append(_Classifier(model, getattr(model, "threshold_", None)))
     return deciders
 
 
-def variant(name: str, kind: Any = sw.ScoreClassifier, **params: object) -> Method:
+def variant(name: str, kind: Any = None, **params: object) -> Method:
     """ScoreClassifier with some parameters changed.
 
     Args:
         name: What results are filed under.
-        kind: The class, if it is not ScoreClassifier itself.
+        kind: The class; None: ScoreClassifier itself.
         **params: Its parameters.
     """
     return Method(name, partial(_score_classifier, params, kind=kind), shared=False)
