@@ -24,7 +24,7 @@ import scorewise as sw
 from benchmarks.quality import losses
 from benchmarks.quality.deciding import Decider, Threshold, Tuned, best, chosen, cost_search, half, together
 from benchmarks.quality.goals import Goal
-from benchmarks.quality.networks import FocalClassifier, Loss, moments
+from benchmarks.quality.networks import FocalClassifier, Loss, fitted, moments, raced
 from benchmarks.quality.rows import Rows
 
 Fit = Callable[[Rows, Rows, Sequence[Goal], int], list[Decider]]
@@ -198,13 +198,23 @@ def _score_classifier(
     params: dict[str, object], train: Rows, validation: Rows, goals: Sequence[Goal], seed: int, *, kind: Any = None
 ) -> list[Decider]:
     """One ScoreClassifier for each score, which chooses on the validation rows."""
-    rows = train.then(validation)
-    mask = np.arange(len(rows.y)) >= len(train.y)
     deciders: list[Decider] = []
     for goal in goals:
         model = (kind or sw.ScoreClassifier)(score=goal.score, weight=goal.weight, random_state=seed, **params)
-        model.fit(rows.X, rows.y, validation=mask, **rows.context)
+        fitted(model, train, validation)
         deciders.append(_Classifier(model, getattr(model, "threshold_", None)))
+    return deciders
+
+
+def _settled(
+    params: dict[str, object], train: Rows, validation: Rows, goals: Sequence[Goal], seed: int
+) -> list[Decider]:
+    """ScoreClassifier with its defaults, but for what is made of its race; one race for all of these."""
+    deciders: list[Decider] = []
+    for goal in goals:
+        model, seconds = raced(train, validation, goal, seed)
+        twin = model.settled(**params)
+        deciders.append(_Classifier(twin, twin.threshold_, seconds))
     return deciders
 
 
@@ -250,13 +260,16 @@ METHODS = {
 MAIN = tuple(METHODS)
 """What is compared on all sets; the rest are ingredients of scorewise, one at a time."""
 
-_INGREDIENTS: dict[str, dict[str, Any]] = {
+_MADE_OF_ONE_RACE: dict[str, dict[str, Any]] = {
+    "defaults": {},
     "best_moment": {"ensemble": None},
     "mean_of_moments": {"ensemble": "mean"},
     "vote_of_moments": {"ensemble": "vote"},
     "best_threshold": {"tune": "best"},
     "plug_in_threshold": {"tune": "plug_in"},
     "best_moment_and_threshold": {"ensemble": None, "tune": "best"},
+}
+_TRAINED_OTHERWISE: dict[str, dict[str, Any]] = {
     "no_score": {"share": 0.0},
     "score_alone": {"share": 1.0},
     "score_alone_from_the_start": {"share": 1.0, "warm_up": 0.0},
@@ -270,5 +283,7 @@ _INGREDIENTS: dict[str, dict[str, Any]] = {
     "average_of_weights": {"weight_average": 0.99},
     "focal_for_entropy": {"kind": FocalClassifier},
 }
-INGREDIENTS = tuple(_INGREDIENTS)
-METHODS |= {name: variant(name, **params) for name, params in _INGREDIENTS.items()}
+INGREDIENTS = (*_MADE_OF_ONE_RACE, *_TRAINED_OTHERWISE)
+"""The defaults, made with the rest on one machine, and with one thing changed at a time."""
+METHODS |= {name: Method(name, partial(_settled, params), shared=False) for name, params in _MADE_OF_ONE_RACE.items()}
+METHODS |= {name: variant(name, **params) for name, params in _TRAINED_OTHERWISE.items()}

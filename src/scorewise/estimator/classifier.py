@@ -31,6 +31,7 @@ from scorewise.estimator.persistence import load_classifier, save_classifier
 from scorewise.estimator.predictor import Predictor
 from scorewise.estimator.problems import Classes, Labels, Problem
 from scorewise.estimator.recipe import GOOD_ENOUGH, OF_TABM, Recipe, check
+from scorewise.estimator.runner import Runner
 from scorewise.estimator.samples import Samples, logits_of
 from scorewise.estimator.splits import Split, holdout
 from scorewise.estimator.tables import Inputs, TableEncoder, read
@@ -271,20 +272,26 @@ class ScoreClassifier(ScoreParameter, ClassifierMixin, BaseEstimator):  # type: 
                 begun=begun,
             )
             winner = trainer.race(left)
-            predictor = Predictor.of(winner, network.cpu().float(), problem, self.ensemble, kept)
-            threshold, self.best_score_ = predictor.choose(kept, self.tune)
+            self._settle(winner, trainer.runners, network.cpu().float(), problem, kept)
         if fabric.is_global_zero and not trainer.interrupted:
             store.remove()
+        return self
+
+    def _settle(
+        self, winner: Runner, runners: Sequence[Runner], network: nn.Module, problem: Problem, kept: Samples
+    ) -> None:
+        """Make of a race that is over what predicts, and tell of it."""
+        predictor = Predictor.of(winner, network, problem, self.ensemble, kept)
+        threshold, self.best_score_ = predictor.choose(kept, self.tune)
         chosen = winner.best()
         self.share_ = winner.share if chosen is None else chosen.share
         self.threshold_ = threshold.item() if threshold.dim() == 0 else threshold.numpy()
         # those of the warm up are every runner's, and told once
-        once = {(one.share, one.step): one for runner in trainer.runners for one in runner.history}
+        once = {(one.share, one.step): one for runner in runners for one in runner.history}
         steps = {member.step for member in predictor.members}
         used = {(one.share, one.step) for one in winner.history if one.step in steps}
         self.history_ = [asdict(one) | {"chosen": place in used} for place, one in once.items()]
         self._predictor = predictor  # last, since it tells that all is fitted
-        return self
 
     @property
     def networks_(self) -> list[nn.Module]:

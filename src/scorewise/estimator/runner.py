@@ -8,6 +8,8 @@ from typing import Any
 
 from torch import Tensor
 
+from scorewise.ensemble import least
+
 State = dict[str, Tensor]
 
 _FEW = 3  # evaluations to rank a runner by
@@ -70,6 +72,19 @@ class Runner:
     def best(self) -> Evaluation | None:
         """The best evaluation."""
         return max(self.history, key=lambda one: one.place, default=None)
+
+    def forget(self, fraction: float | None) -> None:
+        """Keep no networks but the best one and, if there is a fraction, those that have as much of its score.
+
+        Args:
+            fraction: As of `scorewise.EpochEnsemble`; None: the best alone.
+        """
+        best = max(self.history, key=lambda one: one.place)
+        good = {best.step}
+        if fraction is not None and best.value > -math.inf:
+            bar = least(best.value, fraction)
+            good |= {one.step for one in self.history if one.value >= bar}
+        self.kept = {step: kept for step, kept in self.kept.items() if step in good}
 
     def standing(self, after: int, until: int) -> float:
         """How good it was in a part of the race: the mean of its best few evaluations, since one may be luck."""

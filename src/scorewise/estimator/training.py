@@ -15,7 +15,6 @@ import torch
 from torch import Tensor, nn
 
 from scorewise.curves.choice import InfeasibleError
-from scorewise.ensemble import least
 from scorewise.estimator.objective import MeanCrossEntropy, class_weights
 from scorewise.estimator.problems import Classes, Context, Problem
 from scorewise.estimator.recipe import Recipe, between
@@ -273,12 +272,7 @@ class Trainer:
         runner.history.append(
             Evaluation(runner.share, runner.step, loss, value, log_loss, threshold.tolist(), round(self._seconds(), 3))
         )
-        best = max(runner.history, key=lambda one: one.place)
-        good = {best.step}
-        if self.recipe.ensemble_fraction is not None and best.value > -math.inf:
-            bar = least(best.value, self.recipe.ensemble_fraction)
-            good |= {one.step for one in runner.history if one.value >= bar}
-        runner.kept = {step: kept for step, kept in runner.kept.items() if step in good}
+        runner.forget(self.recipe.ensemble_fraction)
 
     def _shift(self, trunk: Runner) -> None:
         """Move the logits so that the best threshold lies at the prior's mean."""
