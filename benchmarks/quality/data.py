@@ -30,6 +30,7 @@ __all__ = [
     "names",
     "needs",
     "split",
+    "tried_on",
 ]
 
 
@@ -46,6 +47,14 @@ def chosen_on() -> list[str]:
 def later() -> list[str]:
     """The sets that came when the defaults had been chosen, and had no part in anything."""
     return [name for name, entry in _SETS.items() if entry.later]
+
+
+def tried_on() -> list[str]:
+    """Half of the sets, for ingredients to be tried on: those that chose defaults, and the first of the others."""
+    chosen = chosen_on()
+    others = [name for name in _SETS if name not in (*chosen, *later())]
+    half = {*chosen, *others[: len(_SETS) // 2 - len(chosen)]}
+    return [name for name in _SETS if name in half]
 
 
 def load(name: str) -> Task:
