@@ -17,7 +17,9 @@ from collections.abc import Iterable, Iterator
 from multiprocessing import resource_tracker
 from typing import Any
 
+import torch
 from joblib import Parallel
+from tqdm import tqdm
 
 STATUS = 130
 """Of a command that Ctrl-C ended, as shells have it."""
@@ -84,6 +86,12 @@ def leaving() -> Iterator[None]:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def be_one_of_several() -> None:
+    """What a process does first that is one of several, or was made to be alone with small batches."""
+    torch.set_num_threads(1)  # batches are small: a second thread would wait more than work
+    tqdm.set_lock(threading.RLock())  # its own is one for all processes: if this one is killed, Python warns of it
 
 
 @contextlib.contextmanager

@@ -24,18 +24,21 @@ CHANCE = 0.001
 """How likely a run is to fall below a figure's margin by chance alone."""
 LEAST_RUNS = 2
 LEAST, MOST = 0.01, 0.06
-"""A margin at least: another build of PyTorch may round an alarm or two away. At most: a wider one finds nothing."""
+"""A margin at least, of one fit: another build of PyTorch may round an alarm or two away. At most: a wider one finds
+nothing."""
 
 
-def figures(runs: Sequence[Scores]) -> Figures:
+def figures(runs: Sequence[Scores], fits: Mapping[str, int] = {}) -> Figures:
     """Means over runs, and margins from their spread.
 
     A margin is that of a one-sided prediction interval: of n runs with standard deviation s, Student's t of n - 1
     degrees of freedom times s √(1 + 1/n). Where scores of runs are normal, one more run falls below the mean by more
-    with probability `CHANCE`, for each figure by itself. It is `LEAST` at least.
+    with probability `CHANCE`, for each figure by itself. It is `LEAST` at least; of means of many fits, which are not
+    all rounded the same way, less by the root of their number.
 
     Args:
         runs: Scores of at least two runs.
+        fits: Of how many fits a score is the mean, if of more than one.
     """
     n = len(runs)
     if n < LEAST_RUNS:
@@ -44,7 +47,7 @@ def figures(runs: Sequence[Scores]) -> Figures:
     found = {}
     for name in runs[0]:
         some = [one[name] for one in runs]
-        margin = max(LEAST, times * statistics.stdev(some))
+        margin = max(LEAST / math.sqrt(fits.get(name, 1)), times * statistics.stdev(some))
         found[name] = {"mean": round(statistics.mean(some), 4), "margin": round(margin, 4)}
     return found
 
@@ -65,6 +68,12 @@ def worse(scores: Scores, kept: Figures) -> list[str]:
     return lines
 
 
+def read(path: Path) -> Figures:
+    """The figures that are kept in a file."""
+    kept: Figures = json.loads(path.read_text())
+    return kept
+
+
 def hold(path: Path, measure: Callable[[int], Scores]) -> int:
     """Measure once and compare: 0 if all is as it was, 1 if not.
 
@@ -77,7 +86,7 @@ def hold(path: Path, measure: Callable[[int], Scores]) -> int:
     if not path.exists():
         print(f"there are no figures to compare with: {path} is made by python -m {measure.__module__} --write")
         return 1
-    kept = json.loads(path.read_text())
+    kept = read(path)
     scores = measure(0)
     for name, value in scores.items():
         told = f" (kept: {kept[name]['mean']:.4f}, margin {kept[name]['margin']:.4f})" if name in kept else ""
@@ -87,7 +96,13 @@ def hold(path: Path, measure: Callable[[int], Scores]) -> int:
     return 1 if lines else 0
 
 
-def main(told: str, path: Path, measure: Callable[[int], Scores], runs: int) -> None:
+def main(
+    told: str,
+    path: Path,
+    measure: Callable[[int], Scores],
+    runs: int,
+    fits: Mapping[str, int] = {},
+) -> None:
     """The command of a module that makes figures anew, with ``--write`` and, if wanted, ``--runs``.
 
     Args:
@@ -95,6 +110,7 @@ def main(told: str, path: Path, measure: Callable[[int], Scores], runs: int) -> 
         path: The figures.
         measure: As for `hold`.
         runs: How many, unless it is told.
+        fits: As for `figures`.
     """
     parser = argparse.ArgumentParser(description=told, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--write", action="store_true", required=True, help="make the figures anew")
@@ -104,17 +120,22 @@ def main(told: str, path: Path, measure: Callable[[int], Scores], runs: int) -> 
         parser.error(f"--runs must be at least {LEAST_RUNS}, since one run has no spread; saw {options.runs}")
     torch.set_num_threads(1)  # as quick forms do
     with command.stoppable("stopped: the figures are as they were."):
-        write(path, measure, options.runs)
+        write(path, measure, options.runs, fits)
 
 
-def write(path: Path, measure: Callable[[int], Scores], runs: int) -> None:
+def write(
+    path: Path,
+    measure: Callable[[int], Scores],
+    runs: int,
+    fits: Mapping[str, int] = {},
+) -> None:
     """Make the figures anew, of so many runs: all of them, or the old ones stay."""
     scores = []
     for run in range(runs):
         print(f"run {run + 1} of {runs} ...", flush=True)
         scores.append(measure(run))
         command.go_on()
-    found = figures(scores)
+    found = figures(scores, fits)
     text = json.dumps(found, indent=1) + "\n"
     _files.write(path, lambda file: file.write(text.encode()))
     print(text, end="")

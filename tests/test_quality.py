@@ -1,5 +1,6 @@
 """The quality harness on small made-up sets; the sets inside packages, where these are installed."""
 
+import dataclasses
 import itertools
 import json
 import lzma
@@ -40,6 +41,8 @@ from benchmarks.quality.deciding import best, chosen, cost_search
 from benchmarks.quality.methods import INGREDIENTS, MAIN, METHODS, Method, variant
 from benchmarks.quality.rows import Rows
 from benchmarks.quality.sets import demand, readings, tabular
+from scorewise.estimator.problems import Labels
+from scorewise.estimator.recipe import Recipe
 from scorewise.estimator.training import Trainer
 
 ROOT = Path(__file__).parent.parent
@@ -246,6 +249,14 @@ def test_a_pickle_that_would_call_something_is_refused(called, tmp_path):
 def test_series_that_came_later_chose_no_default():
     assert not set(data.later()) & set(data.chosen_on())
     assert all(data.kind(name) == "series" for name in data.later())
+
+
+def test_ingredients_are_tried_on_half_of_the_sets():
+    tried = data.tried_on()
+    assert len(tried) == len(set(tried)) == len(data.names()) / 2
+    assert set(data.chosen_on()) < set(tried)
+    assert not set(tried) & set(data.later())
+    assert {data.kind(name) for name in tried} == {"table", "series", "labels"}
 
 
 def loaded(name):
@@ -480,12 +491,11 @@ def parts_of(task):
 
 
 def score_by_hand(goal, alarms, rows):
-    """TSS, or the value-weighted one of the published weights (1/2, 1/3, 1/4), sample by sample."""
-    worth = {1: 1 / 2, 2: 1 / 3, 3: 1 / 4} if goal is WTSS else {}
+    """F1 or TSS, or the value-weighted one of the published weights (1/2, 1/3, 1/4), sample by sample."""
+    worth = {1: 1 / 2, 2: 1 / 3, 3: 1 / 4} if goal.weight is not None else {}
     events = rows.y.tolist()
-    places = (
-        [(0, i) for i in range(len(events))] if rows.times is None else list(zip(rows.groups, rows.times, strict=True))
-    )
+    groups = [0] * len(events) if rows.groups is None else rows.groups
+    places = list(zip(groups, range(len(events)) if rows.times is None else rows.times, strict=True))
     event_at, alarm_at = dict(zip(places, events, strict=True)), dict(zip(places, alarms, strict=True))
     cells = {"tp": 0.0, "fn": 0.0, "fp": 0.0, "tn": 0.0}
     for (group, moment), alarm, event in zip(places, alarms, events, strict=True):
@@ -495,6 +505,8 @@ def score_by_hand(goal, alarms, rows):
             cells["fn"] += 1 - max([w for k, w in worth.items() if alarm_at.get((group, moment - k))], default=0)
         else:
             cells["tp" if event else "tn"] += 1
+    if goal.name == "f1":
+        return 2 * cells["tp"] / (2 * cells["tp"] + cells["fp"] + cells["fn"])
     return cells["tp"] / (cells["tp"] + cells["fn"]) - cells["fp"] / (cells["fp"] + cells["tn"])
 
 
@@ -576,6 +588,29 @@ def test_a_variant_hands_everything_to_the_classifier(monkeypatch):
     assert set(arguments) == {"validation", "groups", "times"}
     assert [method.key(goal) for goal in goals.SERIES] == ["wtss", "whss", "wcsi"]
     assert {METHODS["hgb_tuned"].key(goal) for goal in goals.SERIES} == {""}
+
+
+@pytest.mark.parametrize("kind", ["table", "labels", "series"])
+def test_what_is_made_of_one_race_is_what_a_fit_of_its_own_gives(kind, monkeypatch):
+    train, validation, test = parts_of(labelled() if kind == "labels" else made_up(kind, n=600))
+    goal = WTSS if kind == "series" else next(goal for goal in goals.TABLE if goal.name == "f1")
+    begun = []
+    race = Trainer.race
+    monkeypatch.setattr(Trainer, "race", lambda *arguments: begun.append(1) or race(*arguments))
+    shared = {name: METHODS[name].fit(train, validation, [goal], 3)[0] for name in methods._MADE_OF_ONE_RACE}
+    assert len(begun) == 1
+    said = set()
+    for name, params in methods._MADE_OF_ONE_RACE.items():
+        (own,) = variant("its own", **params).fit(train, validation, [goal], 3)
+        assert shared[name].threshold == pytest.approx(own.threshold, rel=1e-12)
+        assert np.array_equal(shared[name].decide(test.X), own.decide(test.X))
+        assert shared[name].model.history_ == [
+            one | {"seconds": other["seconds"]}
+            for one, other in zip(own.model.history_, shared[name].model.history_, strict=True)
+        ]
+        said.add(tuple(own.model.predict_proba(test.X).ravel()))
+    assert len(begun) == 1 + len(shared)
+    assert len(said) >= 4  # best moment, mean, vote, greedy: that they agree is not because they are all the same
 
 
 # ------------------------------------------------------------------------------------------- losses of others
@@ -772,22 +807,106 @@ def test_a_moment_says_the_same_of_validation_rows_as_its_network(monkeypatch):
 # ---------------------------------------------------------------------------------------------------- in short
 
 
-def test_the_quick_form_ends_with_1_if_something_is_worse(monkeypatch, capsys, tmp_path):
+class Probable:
+    """Alarms above a level, far too high a one where ScoreClassifier's default is the best threshold; see `Above`."""
+
+    before, threshold = 0.0, 0.0
+
+    def __call__(self, train, validation, wanted, seed):
+        self.threshold = 3.0 if sw.ScoreClassifier().tune == "best" else 0.5
+        return [self] * len(wanted)
+
+    @property
+    def model(self):
+        return self
+
+    def predict_proba(self, X):
+        p = 1 / (1 + np.exp(-X["u1"].to_numpy()))
+        return np.stack([1 - p, p], axis=1)
+
+    def decide(self, X):
+        return (X["u1"].to_numpy() > self.threshold).astype(np.int64)
+
+
+@pytest.fixture
+def stand_ins(monkeypatch, tmp_path):
+    """The quick form with methods that take no time, and figures of its own."""
     monkeypatch.setattr(quick, "FIGURES", tmp_path / "quick.json")
-    for one in quick.WHAT:
-        monkeypatch.setitem(METHODS, one.method, Method(one.method, Above("u0")))
+    monkeypatch.setattr(quick, "WORKERS", 1)  # other processes have other methods
+    for name in {name for one in quick.WHAT for name in (one.method, one.beside) if name}:
+        monkeypatch.setitem(METHODS, name, Method(name, Probable()))
     regression.write(quick.FIGURES, quick.measure, 2)
+    return monkeypatch
+
+
+def test_the_quick_form_ends_with_1_if_something_is_worse(stand_ins, capsys):
     assert run.main(["--quick"]) == 0
-    METHODS["scorewise"].fit.threshold = 3.0
+    assert "nothing is worse than it was" in capsys.readouterr().out
+    for name in ("defaults", "wbce_tuned"):
+        stand_ins.setitem(METHODS, name, Method(name, Above("u2")))
+    stand_ins.setattr(Above, "model", Probable(), raising=False)
     assert run.main(["--quick"]) == 1
-    told = capsys.readouterr().out
-    assert re.findall(r"^(\w+ \w+) is ", told, flags=re.MULTILINE) == ["scorewise wtss", "scorewise f1"]
+    told = re.findall(r"^([\w ]+) is ", capsys.readouterr().out, flags=re.MULTILINE)
+    assert told == ["defaults", "defaults beside best_threshold", "wbce_tuned"]
+
+
+def test_spoiled_recipes_are_told_apart(stand_ins, capsys):
+    stand_ins.setattr(quick, "SPOILED", {"the threshold": {"tune": "best"}, "nothing": {"tune": "between"}})
+    capsys.readouterr()
+    quick.spoiled()
+    spoiled, whole = capsys.readouterr().out.splitlines()
+    assert spoiled.startswith("the threshold: seen (defaults -0.")
+    assert whole.replace("-", "+") == f"nothing: not seen ({', '.join(f'{one.name} +0.0000' for one in quick.OURS)})"
+
+
+def test_defaults_are_changed_for_a_while():
+    before = sw.ScoreClassifier().get_params()
+    with quick.changed(tune="best", steps=7):
+        assert {name for name, value in sw.ScoreClassifier().get_params().items() if value != before[name]} == {
+            "tune",
+            "steps",
+        }
+        with pytest.raises(ValueError, match="speed is no parameter"), quick.changed(speed=1):
+            pass
+    assert sw.ScoreClassifier().get_params() == before
+
+
+def test_every_spoiled_recipe_is_another():
+    usual = sw.ScoreClassifier().get_params()
+    for defaults in quick.SPOILED.values():
+        with quick.changed(**defaults):
+            assert sw.ScoreClassifier().get_params() == usual | defaults != usual
+    train, _, _ = quick.parts(0)
+    labels = Labels(1, several=False, score="tss", weight=None, average="macro", at_least=None)
+    assert quick.SPOILED["half of the steps"]["steps"] == Recipe.of(usual, labels, len(train.y), 0).steps / 2
 
 
 def test_figures_are_kept_for_all_that_the_quick_form_measures():
     kept = json.loads(quick.FIGURES.read_text())
     assert set(kept) == {one.name for one in quick.WHAT}
-    assert all(0 < one["margin"] <= regression.MOST < one["mean"] for one in kept.values())
+    # a gain that is gone, or a score that is nothing, must be seen
+    assert all(0 < one["margin"] <= regression.MOST and one["margin"] < one["mean"] for one in kept.values())
+
+
+def test_a_figure_is_as_worked_out_by_hand():
+    """A score of the decisions, or the best one that there is of the probabilities, as a mean over both scores."""
+    _, _, test = quick.parts(0)
+    early, late = Probable(), Probable()
+    early.threshold, late.threshold = 0.0, 1.0
+    made = {"early": [early, early], "late": [late, late]}
+
+    def of(decider):
+        return sum(score_by_hand(goal, decider.decide(test.X), test) for goal in quick.GOALS) / 2
+
+    assert [goal.name for goal in quick.GOALS] == ["f1", "wtss"]
+    assert quick.Figure("early", 1).value(made, test) == pytest.approx(of(early), abs=1e-12)
+    assert quick.Figure("early", 1, beside="late").value(made, test) == pytest.approx(of(early) - of(late), abs=1e-12)
+    attainable = quick.Figure("early", 1, attainable=True).value(made, test)
+    tried = []
+    for goal in quick.GOALS:
+        levels = np.quantile(test.X["u1"], np.linspace(0, 1, 100)[:-1])
+        tried.append(max(score_by_hand(goal, (test.X["u1"] > level).astype(int).to_numpy(), test) for level in levels))
+    assert np.mean(tried) <= attainable <= np.mean(tried) + 0.02  # of a hundred thresholds one is nearly the best
 
 
 def test_stretches_of_the_quick_form_do_not_share_rows():
@@ -800,21 +919,12 @@ def test_stretches_of_the_quick_form_do_not_share_rows():
     assert all(later[0] - sooner[1] > 2 * reach for sooner, later in itertools.pairwise(ends))
 
 
-def test_a_spoiled_recipe_is_far_below_what_the_quick_form_keeps():
-    """On a tenth of its fits: too few for the figures' margins, and enough for what is spoiled this much."""
-    kept = json.loads(quick.FIGURES.read_text())["scorewise wtss"]
-    goal = next(goal for goal in goals.SERIES if goal.name == "wtss")
-
-    def mean(method):
-        values = []
-        for k in range(4):
-            train, validation, test = quick.parts(k)
-            (decider,) = method.fit(train, validation, [goal], k)
-            values.append(goal.value(goal.matrix(decider.decide(test.X), test.y, **test.context), len(test.y)))
-        return sum(values) / len(values)
-
-    assert mean(METHODS["scorewise"]) > kept["mean"] - 0.05
-    assert mean(variant("spoiled", steps=20)) < kept["mean"] - 0.1
+def test_a_spoiled_recipe_is_far_below_a_whole_one():
+    """On a few stretches: too few for the figures' margins, and enough for what is spoiled this much."""
+    few = [dataclasses.replace(one, fits=4) for one in quick.OURS if one.beside is None]
+    whole = quick.measure(0, few)["defaults"]
+    spoiled = quick.measure(0, few, **quick.SPOILED["20 steps"])["defaults"]
+    assert spoiled < whole - 0.1
 
 
 # ----------------------------------------------------------------------------------------------------- labels
@@ -1051,12 +1161,13 @@ def test_a_run_does_the_comparison_and_then_the_ingredients(tmp_path, capsys, mo
     arguments = ["--sets", "yeast3", "vowel0", "--scores", "tss", "cost", "--seeds", "3", "--workers", "1"]
     run.main([*arguments, "--out", str(tmp_path / "kept")])
     found = results.read(tmp_path / "kept")
-    assert len(found) == 2 * 3 * (2 * len(MAIN) - 2) + 2 * len(INGREDIENTS)  # two of the main ones know costs alone
+    assert len(found) == 2 * 3 * (2 * len(MAIN) - 2) + 4 * len(INGREDIENTS)  # two of the main ones know costs alone
     tried = {key for key in found if key[2] in INGREDIENTS}
-    assert {(name, score, seed) for name, score, _, seed in tried} == {("yeast3", "tss", 0), ("yeast3", "tss", 1)}
+    assert {key[:2] for key in tried} == {("yeast3", "tss"), ("yeast3", "cost")}
+    assert {key[3] for key in tried} == {0, 1}
     told = capsys.readouterr().out
     assert "4 pairs of 2 sets and their scores, 3 seeds" in told
-    assert told.index("yeast3 seed 0 best_moment ") > told.index("vowel0 seed 2 scorewise ")
+    assert told.index("yeast3 seed 0 defaults ") > told.index("vowel0 seed 2 scorewise ")
 
 
 def test_a_set_whose_package_is_absent_is_named(monkeypatch, capsys):

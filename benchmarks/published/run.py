@@ -184,7 +184,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--out", type=Path, default=FOLDER, help="where results are kept")
     parser.add_argument("--again", action="store_true", help="make known results anew")
     options = parser.parse_args(argv)
-    torch.set_num_threads(1)  # batches are small: a second thread would wait more than work
+    command.be_one_of_several()
     if options.quick:
         return quick.main()
     try:

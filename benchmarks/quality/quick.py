@@ -1,69 +1,126 @@
 """A small part of the comparison, held against figures that are kept beside this file.
 
     python -m benchmarks.quality.quick --write [--runs N]
+    python -m benchmarks.quality.quick --spoiled
 
-makes the figures anew: means over runs, and how far one may fall below them.
+The first makes the figures anew: means over runs, and how far one may fall below them. The second tells which spoiled
+recipes would be seen.
 
 A single fit says little: by its seed alone a score changes by hundredths. So the task is made up, and of it there is as
 much as wanted: many short stretches to fit to and to choose by, which are the same in every run, and one long stretch
-to judge by. What is left between runs is what methods do by chance, and the mean of many fits has little of it.
+to judge by. What is left between runs is what methods do by chance, and the mean of many fits has little of it. Of what
+is made of the same training, with an ensemble or without, with one threshold or another, the difference has less still.
+Stretches are short, since what a recipe does well shows where there is little to learn from.
 """
 
 from __future__ import annotations
 
+import contextlib
 import math
+import os
 import statistics
+import sys
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
+from joblib import delayed
 from scipy.signal import lfilter
 from scipy.special import expit
 
-from benchmarks import regression
+import scorewise as sw
+from benchmarks import command, regression
 from benchmarks.quality import goals
 from benchmarks.quality.data import Task
+from benchmarks.quality.goals import Goal
 from benchmarks.quality.methods import METHODS
 from benchmarks.quality.rows import Rows
 
 FIGURES = Path(__file__).with_name("quick.json")
-FITTED, CHOSEN, BETWEEN, JUDGED = 400, 100, 20, 4000
+FITTED, CHOSEN, BETWEEN, JUDGED = 200, 40, 20, 2000
 """Rows of a stretch to fit to, of one to choose by, between stretches, and to judge by."""
-MOST = 40
+MOST = 64
 """Stretches that there are."""
+WORKERS = os.cpu_count() or 1
+"""Processes that share them."""
 PERSISTENCE = 0.7
 """How much of a feature stays from one step to the next: events come in runs."""
+GOALS = tuple(goal for goal in (*goals.TABLE, *goals.SERIES) if goal.name in ("f1", "wtss"))
+"""A plain score and a value-weighted one: figures are of both, in the mean."""
 
 
 @dataclass(frozen=True)
 class Figure:
-    """Fits of a method to stretches, each with a seed of its own, judged by one score.
+    """What is made of stretches, with a seed for each: a mean over these and over both scores.
 
     Attributes:
         method: By the name that the comparison has for it.
-        score: One of the comparison's; a value-weighted one, or one of the others.
-        fits: How many.
+        fits: On how many stretches.
+        beside: Another method, if what is told is the gain on it.
+        attainable: Whether thresholds are those that are best on the judged rows, so that nothing hangs on them.
     """
 
     method: str
-    score: str
     fits: int
+    beside: str | None = None
+    attainable: bool = False
 
     @property
     def name(self) -> str:
         """What the figure is kept under."""
-        return f"{self.method} {self.score}"
+        return f"{self.method} beside {self.beside}" if self.beside else self.method
+
+    def value(self, made: Mapping[str, Sequence[Any]], test: Rows) -> float:
+        """What it is on one stretch.
+
+        Args:
+            made: Of each method what it made for the scores.
+            test: Rows to judge by.
+        """
+        judged = _attainable if self.attainable else _reached
+
+        def mean(name: str) -> float:
+            return statistics.mean(judged(*one, test) for one in zip(made[name], GOALS, strict=True))
+
+        return mean(self.method) - (mean(self.beside) if self.beside else 0.0)
 
 
-WHAT = (
-    Figure("scorewise", "wtss", MOST),
-    Figure("scorewise", "f1", 24),
-    Figure("plug_in", "wtss", 16),
-    Figure("wbce_tuned", "wtss", 12),
-    *(Figure(name, "wtss", 8) for name in ("focal_tuned", "hgb_tuned", "logistic_balanced_tuned")),
+OURS = (
+    Figure("defaults", MOST),
+    Figure("defaults", MOST, beside="best_threshold"),
+    Figure("defaults", MOST, beside="best_moment", attainable=True),
 )
+WHAT = (
+    *OURS,
+    *(Figure(name, MOST // 4) for name in ("plug_in", "wbce_tuned", "focal_tuned")),
+    *(Figure(name, MOST // 8) for name in ("hgb_tuned", "logistic_balanced_tuned")),
+)
+
+SPOILED: dict[str, dict[str, Any]] = {
+    "20 steps": {"steps": 20},
+    "half of the steps": {"steps": 83},
+    "ten times the learning rate": {"learning_rate": 0.1},
+    "the score alone from a random start": {"share": 1.0, "warm_up": 0.0},
+    "one moment alone": {"ensemble": None},
+    "the best threshold alone": {"tune": "best"},
+    "both of these": {"ensemble": None, "tune": "best"},
+}
+"""Defaults of ScoreClassifier that somebody might have changed by mistake."""
+
+
+def _reached(decider: Any, goal: Goal, test: Rows) -> float:
+    matrix = goal.matrix(decider.decide(test.X), test.y, **test.context)
+    return goal.value(matrix, len(test.y))
+
+
+def _attainable(decider: Any, goal: Goal, test: Rows) -> float:
+    probabilities = decider.model.predict_proba(test.X)[:, 1]
+    curve: Any = sw.score_curve(probabilities, test.y, goal.score, goal.weight, **test.context)
+    return float(curve.best()[1])
 
 
 @cache
@@ -94,18 +151,52 @@ def parts(k: int) -> tuple[Rows, Rows, Rows]:
     return train, validation, test
 
 
-def measure(run: int) -> regression.Scores:
-    """The mean score of each figure's fits; another run has other seeds, and the same stretches."""
-    known = {goal.name: goal for goal in (*goals.TABLE, *goals.SERIES)}
+def measure(run: int, what: Sequence[Figure] = WHAT, **defaults: Any) -> regression.Scores:
+    """The figures; another run has other seeds, and the same stretches.
+
+    Args:
+        run: Its number.
+        what: Which figures.
+        **defaults: Parameters of ScoreClassifier whose defaults are others meanwhile.
+    """
     found: dict[str, list[float]] = {}
-    for k in range(max(figure.fits for figure in WHAT)):
-        train, validation, test = parts(k)
-        for figure in (one for one in WHAT if k < one.fits):
-            goal = known[figure.score]
-            (decider,) = METHODS[figure.method].fit(train, validation, [goal], run * MOST + k)
-            matrix = goal.matrix(decider.decide(test.X), test.y, **test.context)
-            found.setdefault(figure.name, []).append(goal.value(matrix, len(test.y)))
-    return {name: statistics.mean(values) for name, values in found.items()}
+    stretches = range(max(figure.fits for figure in what))
+    tasks = (delayed(_on_one)(k, run * MOST + k, what, defaults) for k in stretches)
+    with command.spread(tasks, WORKERS) as working:
+        for values in working:
+            for name, value in values.items():
+                found.setdefault(name, []).append(value)
+    return {figure.name: statistics.mean(found[figure.name]) for figure in what}
+
+
+def _on_one(k: int, seed: int, what: Sequence[Figure], defaults: Mapping[str, Any]) -> dict[str, float]:
+    """The figures that have a fit on a stretch, there."""
+    command.be_one_of_several()
+    train, validation, test = parts(k)
+    here = [figure for figure in what if k < figure.fits]
+    names = dict.fromkeys(name for figure in here for name in (figure.method, figure.beside) if name)
+    with changed(**defaults):
+        made = {name: METHODS[name].fit(train, validation, GOALS, seed) for name in names}
+    return {figure.name: figure.value(made, test) for figure in here}
+
+
+@contextlib.contextmanager
+def changed(**defaults: Any) -> Iterator[None]:
+    """ScoreClassifier with other defaults, for a while.
+
+    Args:
+        **defaults: Some of its parameters.
+    """
+    kept: dict[str, Any] = sw.ScoreClassifier.__init__.__kwdefaults__
+    before = dict(kept)
+    unknown = sorted(set(defaults) - set(before))
+    if unknown:
+        raise ValueError(f"{unknown[0]} is no parameter of ScoreClassifier.")
+    kept.update(defaults)
+    try:
+        yield
+    finally:
+        kept.update(before)
 
 
 def main() -> int:
@@ -114,5 +205,27 @@ def main() -> int:
     return regression.hold(FIGURES, measure)
 
 
+def spoiled() -> None:
+    """Tell of each spoiled recipe what would be said of it."""
+    kept = regression.read(FIGURES)
+    ours = {figure.name: kept[figure.name] for figure in OURS}
+    for words, defaults in SPOILED.items():
+        scores = measure(0, OURS, **defaults)
+        told = ", ".join(f"{name} {scores[name] - ours[name]['mean']:+.4f}" for name in ours)
+        print(f"{words}: {'seen' if regression.worse(scores, ours) else 'not seen'} ({told})", flush=True)
+
+
+def make() -> None:
+    """The command that makes the figures anew, or tells of spoiled recipes."""
+    if sys.argv[1:] == ["--spoiled"]:
+        with command.stoppable("stopped."):
+            spoiled()
+    else:
+        fits = {figure.name: figure.fits * len(GOALS) for figure in WHAT}
+        regression.main(__doc__, FIGURES, measure, runs=16, fits=fits)
+
+
 if __name__ == "__main__":
-    regression.main(__doc__, FIGURES, measure, runs=6)
+    from benchmarks.quality import quick  # noqa: PLW0406  # by this name other processes find it, not as __main__
+
+    quick.make()

@@ -17,7 +17,6 @@ import argparse
 import itertools
 import os
 import statistics
-import threading
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -29,7 +28,6 @@ from typing import Any
 import numpy as np
 import torch
 from joblib import delayed
-from tqdm import tqdm
 
 from benchmarks import command
 from benchmarks.provenance import machine, span, versions
@@ -123,8 +121,7 @@ def run(
 
 def _work(number: int, todo: Sequence[Job], tasks: Mapping[str, Task], folder: Path) -> int:
     """Do the fits of one set and seed, and return the number of these."""
-    torch.set_num_threads(1)  # batches are small: a second thread would wait more than work
-    tqdm.set_lock(threading.RLock())  # its own is one for all processes: if this one is killed, Python warns of it
+    command.be_one_of_several()
     task = tasks[todo[0].set]
     split = data.split(task, todo[0].seed)
     parts = [Rows.of(task, part) for part in (split.train, split.validation, split.test)]

@@ -19,8 +19,6 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
-import torch
-
 from benchmarks import command
 from benchmarks.quality import results
 from benchmarks.robustness import collapse, fuzz, keep, tables
@@ -177,7 +175,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--again", action="store_true", help="make known results anew")
     parser.add_argument("--replay", metavar="TARGET:NUMBER", help="try one random input again, or a span of them")
     options = parser.parse_args(argv)
-    torch.set_num_threads(1)  # batches are small: a second thread would wait more than work
+    command.be_one_of_several()
     try:
         again = None if options.replay is None else span(options.replay)
         if again is None and not options.quick:
