@@ -38,7 +38,7 @@ def figures(runs: Sequence[Scores], fits: Mapping[str, int] = {}) -> Figures:
 
     Args:
         runs: Scores of at least two runs.
-        fits: Of how many fits a score is the mean, if of more than one.
+        fits: Of how many fits a score is the mean, if it is one of several that are due to chance.
     """
     n = len(runs)
     if n < LEAST_RUNS:

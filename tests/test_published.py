@@ -737,6 +737,9 @@ def test_a_margin_is_that_of_a_prediction_interval():
     margin = 7.1732 * statistics.stdev(one["a tss"] for one in runs) * math.sqrt(1 + 1 / 5)
     assert kept["a tss"] == {"mean": 0.91, "margin": pytest.approx(margin, abs=1e-4)}
     assert kept["b tss"] == {"mean": 0.95, "margin": regression.LEAST}
+    of_many = regression.figures(runs, {"a tss": 400, "b tss": 400})
+    assert of_many["b tss"]["margin"] == regression.LEAST / 20
+    assert of_many["a tss"] == kept["a tss"]
     with pytest.raises(ValueError, match="at least 2 are needed, saw 1"):
         regression.figures(runs[:1])
 

@@ -9,6 +9,7 @@ import pickle
 import re
 import shutil
 import signal
+import string
 import subprocess
 import sys
 import time
@@ -590,10 +591,12 @@ def test_a_variant_hands_everything_to_the_classifier(monkeypatch):
     assert {METHODS["hgb_tuned"].key(goal) for goal in goals.SERIES} == {""}
 
 
-@pytest.mark.parametrize("kind", ["table", "labels", "series"])
-def test_what_is_made_of_one_race_is_what_a_fit_of_its_own_gives(kind, monkeypatch):
+@pytest.mark.parametrize(
+    ("kind", "name"), [("table", "f1"), ("labels", "f1"), ("series", "wtss"), ("table", "cost")]
+)  # a cost is below 0
+def test_what_is_made_of_one_race_is_what_a_fit_of_its_own_gives(kind, name, monkeypatch):
     train, validation, test = parts_of(labelled() if kind == "labels" else made_up(kind, n=600))
-    goal = WTSS if kind == "series" else next(goal for goal in goals.TABLE if goal.name == "f1")
+    goal = next(goal for goal in (*goals.TABLE, *goals.SERIES) if goal.name == name)
     begun = []
     race = Trainer.race
     monkeypatch.setattr(Trainer, "race", lambda *arguments: begun.append(1) or race(*arguments))
@@ -604,13 +607,24 @@ def test_what_is_made_of_one_race_is_what_a_fit_of_its_own_gives(kind, monkeypat
         (own,) = variant("its own", **params).fit(train, validation, [goal], 3)
         assert shared[name].threshold == pytest.approx(own.threshold, rel=1e-12)
         assert np.array_equal(shared[name].decide(test.X), own.decide(test.X))
-        assert shared[name].model.history_ == [
-            one | {"seconds": other["seconds"]}
-            for one, other in zip(own.model.history_, shared[name].model.history_, strict=True)
-        ]
-        said.add(tuple(own.model.predict_proba(test.X).ravel()))
+        model, twin = own.model, shared[name].model
+        assert np.array_equal(model.predict_proba(test.X), twin.predict_proba(test.X))
+        assert (model.best_score_, model.share_) == (twin.best_score_, twin.share_)
+        timeless = [[one | {"seconds": 0} for one in fitted.history_] for fitted in (model, twin)]
+        assert timeless[0] == timeless[1]
+        said.add(tuple(model.predict_proba(test.X).ravel()))
     assert len(begun) == 1 + len(shared)
     assert len(said) >= 4  # best moment, mean, vote, greedy: that they agree is not because they are all the same
+
+
+def test_of_a_race_anything_can_be_made_in_any_order():
+    train, validation, _ = parts_of(made_up(n=600))
+    model, _ = networks.raced(train, validation, TSS, 3)
+    by_way_of_another = model.settled(ensemble=None).settled(ensemble="mean")
+    assert len(by_way_of_another.networks_) == len(model.settled(ensemble="mean").networks_) > 1
+    assert model.settled() is model
+    with pytest.raises(ValueError, match="share is of training"):
+        model.settled(share=0.9)
 
 
 # ------------------------------------------------------------------------------------------- losses of others
@@ -851,12 +865,22 @@ def test_the_quick_form_ends_with_1_if_something_is_worse(stand_ins, capsys):
 
 
 def test_spoiled_recipes_are_told_apart(stand_ins, capsys):
-    stand_ins.setattr(quick, "SPOILED", {"the threshold": {"tune": "best"}, "nothing": {"tune": "between"}})
+    stand_ins.setattr(quick, "SPOILED", {"the threshold": {"tune": "best"}})
     capsys.readouterr()
     quick.spoiled()
-    spoiled, whole = capsys.readouterr().out.splitlines()
-    assert spoiled.startswith("the threshold: seen (defaults -0.")
-    assert whole.replace("-", "+") == f"nothing: not seen ({', '.join(f'{one.name} +0.0000' for one in quick.OURS)})"
+    whole, spoiled = capsys.readouterr().out.splitlines()
+    assert spoiled.startswith("the threshold: seen: defaults -0.")
+    assert re.findall(r"(\S+) \(margin", whole.replace("-", "+")) == ["+0.0000"] * 3
+    assert whole.startswith("nothing: not seen: ")
+
+
+def test_several_processes_measure_what_one_does(monkeypatch):
+    few = [dataclasses.replace(one, fits=3) for one in quick.WHAT if one not in quick.BY_CHANCE]
+    found = []
+    for workers in (1, 2):
+        monkeypatch.setattr(quick, "WORKERS", workers)
+        found.append(quick.measure(0, few))
+    assert found[0] == pytest.approx(found[1], abs=1e-12)
 
 
 def test_defaults_are_changed_for_a_while():
@@ -919,8 +943,9 @@ def test_stretches_of_the_quick_form_do_not_share_rows():
     assert all(later[0] - sooner[1] > 2 * reach for sooner, later in itertools.pairwise(ends))
 
 
-def test_a_spoiled_recipe_is_far_below_a_whole_one():
+def test_a_spoiled_recipe_is_far_below_a_whole_one(monkeypatch):
     """On a few stretches: too few for the figures' margins, and enough for what is spoiled this much."""
+    monkeypatch.setattr(quick, "WORKERS", 1)
     few = [dataclasses.replace(one, fits=4) for one in quick.OURS if one.beside is None]
     whole = quick.measure(0, few)["defaults"]
     spoiled = quick.measure(0, few, **quick.SPOILED["20 steps"])["defaults"]
@@ -1459,6 +1484,62 @@ def test_the_places_in_short_are_those_worked_out_by_hand():
         assert "the least sure is that on wbce_tuned: 1 pairs won, 0 tied, 1 lost, +0.1000 (-0.2000 to +0.4" in line
     # -0.2 and -0.5; of two sets a quarter of all draws has but the one, and a quarter but the other
     assert ", -0.3500 (-0.5000 to -0.2000) on average" in duels[3]
+
+
+def test_what_ingredients_show_is_as_worked_out_by_hand(monkeypatch):
+    """Of two variants on eight sets, one is always worse than the defaults, the other better on half of them."""
+    names = [name for name in data.names() if data.kind(name) == "table"][:8]
+    seen = [name for name in names if name in data.chosen_on()]
+    monkeypatch.setattr(pages, "INGREDIENTS", ("defaults", "worse", "so-so"))
+    rows = rows_of(
+        {
+            (name, "tss"): {"defaults": [0.5], "worse": [0.4 - k / 100], "so-so": [0.5 + (-1) ** k * (0.1 + k / 100)]}
+            for k, name in enumerate(names)
+        }
+    )
+    every, plain, weighted, chosen, others, tests = pages.tried(rows).splitlines()
+    # ranks of the defaults, the worse and the so-so one, by turns: 2, 3, 1 and 1, 2.5, 2.5
+    ranks = "defaults 1.50, so-so 1.75, worse 2.75"
+    assert every == f"- All 8 pairs: the defaults have place 1 of 3 (1.50); first are {ranks}; 8 sets."
+    assert plain == every.replace("All 8 pairs", "Plain scores")
+    assert weighted == "- Value-weighted scores: no results yet."
+    assert chosen.endswith(f"; {len(seen)} sets.")
+    assert others.endswith(f"; {8 - len(seen)} sets.")
+    # eight of eight: p = 2 / 2⁸, twice that by Holm
+    assert tests.startswith(
+        "- Of 2 differences, the defaults are better in 1 and worse in 0 by more than chance makes, at 0.05 over all "
+        "8 sets by Holm: worse: 8 pairs won, 0 tied, 0 lost, +0.1350 ("
+    )
+    assert tests.endswith("p = 0.008 over sets (p = 0.016).")
+    assert pages.tried([]) == "No set and score has results of all of them yet."
+
+
+def test_all_that_the_page_is_made_of_is_on_it(monkeypatch):
+    fields = {name for _, name, _, _ in string.Formatter().parse(pages._PAGE) if name}
+    given = []
+
+    class Page(str):
+        def format(self, **values):
+            given.extend(values)
+            return ""
+
+    monkeypatch.setattr(pages, "_PAGE", Page(pages._PAGE))
+    pages.page(results.read(results.FOLDER).values())
+    assert set(given) == fields
+
+
+def test_ingredients_of_a_pair_were_fitted_on_one_machine():
+    """So that what differs is the variant."""
+    made = {}
+    for row in results.read(results.FOLDER).values():
+        if row["method"] in INGREDIENTS:
+            made.setdefault((row["set"], row["score"], row["seed"]), {})[row["method"]] = row["versions"]
+    assert {name for name, *_ in made} == set(data.tried_on())
+    assert {score for _, score, _ in made} == set(run.PARTLY)
+    assert len(made) == len(data.tried_on()) * 3 * run.PARTLY_SEEDS
+    for versions in made.values():
+        assert set(versions) == set(INGREDIENTS)
+        assert len({re.sub(r"scorewise \S+ \(\w+\), ", "", told) for told in versions.values()}) == 1
 
 
 def test_whether_aims_are_met_follows_from_the_results():

@@ -101,15 +101,18 @@ class Raced(sw.ScoreClassifier):  # type: ignore[misc]  # as above
         """What it would be had it been fitted with other parameters.
 
         Args:
-            **params: Of those that training does not ask for: ``ensemble`` and ``tune``.
+            **params: Those that training does not ask for: ``ensemble`` and ``tune``.
         """
         if not params:
             return self
+        if others := sorted(set(params) - {"ensemble", "tune"}):
+            raise ValueError(f"{others[0]} is of training, which is over.")
         winner, runners, network, problem, kept = self.race
         twin = copy.copy(self).set_params(**params)
         winner = replace(winner)
         winner.forget(Recipe.of(twin.get_params(), problem, len(kept), 0).ensemble_fraction)
         twin._settle(winner, runners, network, problem, kept)
+        twin.race = self.race  # with all networks that there were
         return twin
 
 
