@@ -378,11 +378,10 @@ what the first 20 say alone, and what those say that chose no default.
 ## Ingredients
 
 `ScoreClassifier` with one thing changed at a time, on half of the sets: those on which defaults were chosen, and the
-first of the others, {tried_others}. Of each set there are three scores, plain CSI being a function of F1 and HSS much
-like it, and two seeds. *defaults* is what is called scorewise above, fitted once more beside its variants, on one
-machine, so that what differs is the variant; it and the six below it in the table of pairs are made of the same
-trainings. What could be chosen before the test rows are seen is the best on validation rows; these have been used by
-every fit to choose moments and a threshold.
+first of the others, {tried_others}. Of each set there are two scores, and two seeds. *defaults* is what is called
+scorewise above, fitted once more beside its variants, on one machine, so that what differs is the variant; it and the
+six that come after it in the last table are made of the same trainings. What could be chosen before the test rows are
+seen is the best on validation rows; these have been used by every fit to choose moments and a threshold.
 
 {tried}
 
