@@ -114,6 +114,24 @@ def test_the_ranks_of_the_guide_are_those_of_the_results():
     assert found == {name: pytest.approx(ranks[name], abs=0.005 + 1e-9) for name in GUIDE.values()}
 
 
+def test_what_the_guide_says_of_thresholds_is_what_the_ingredients_say():
+    from benchmarks.quality import data, results, run, tables  # as above
+    from benchmarks.quality.methods import INGREDIENTS
+
+    rows = results.read(results.FOLDER).values()
+    ranks, known = (
+        dict(zip(INGREDIENTS, tables.mean_ranks(tables.grid(rows, INGREDIENTS, of=of)), strict=True))
+        for of in ("test", "validation")
+    )
+    assert min(known, key=known.get) == "best_threshold"
+    fact = f"""
+        on {len(data.tried_on())} sets, two scores of each and {run.PARTLY_SEEDS} seeds, it has the best rank on the
+        validation rows, {known["best_threshold"]:.1f} of {len(known)}, and on test rows {ranks["best_threshold"]:.1f};
+        plug-in has {ranks["plug_in_threshold"]:.1f} there and between {ranks["defaults"]:.1f}.
+    """
+    assert " ".join(fact.split()) in " ".join((DOCS / "choosing.md").read_text(encoding="utf-8").split())
+
+
 @dataclass(frozen=True)
 class Speeds:
     """What was measured on a device, to be told on pages."""

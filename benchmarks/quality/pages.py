@@ -144,17 +144,17 @@ def tried(rows: Rows) -> str:
     if not whole.values:
         return "No set and score has results of all of them yet."
     duels = _duels(whole, UNCHANGED).values()
-    counts = [sum(duel.by_set_holm < LEVEL and sign * duel.gain > 0 for duel in duels) for sign in (1, -1)]
     sure = [f"{duel.other}: {_told(duel)}" for duel in duels if duel.by_set_holm < LEVEL]
+    over_pairs = [duel.other for duel in duels if duel.holm < LEVEL]
     told = [f"- All {len(whole.values)} pairs: {_place(rows)}"]
     told += [f"- {what[0].upper()}{what[1:]}: {_place(some)}" for what, some in list(of_scores(rows).items())[1:]]
     sets = {"On the sets on which defaults were chosen": True, "On the others": False}
     for what, seen in sets.items():
         told.append(f"- {what}: {_place([row for row in rows if (row['set'] in data.chosen_on()) == seen])}")
     told.append(
-        f"- Of {len(duels)} differences, the defaults are better in {counts[0]} and worse in {counts[1]} by more than "
-        f"chance makes, at {LEVEL:g} over all {len({name for name, _ in whole.values})} sets by Holm"
-        f"{': ' if sure else ''}{'; '.join(sure)}."
+        f"- Of {len(duels)} differences {len(sure)} are more than chance makes, at {LEVEL:g} over all "
+        f"{len({name for name, _ in whole.values})} sets by Holm{': ' if sure else ''}{'; '.join(sure)}. Over pairs, "
+        f"where p-values are too small, {len(over_pairs)} are{': ' if over_pairs else ''}{', '.join(over_pairs)}."
     )
     return "\n".join(told)
 
@@ -378,10 +378,11 @@ what the first 20 say alone, and what those say that chose no default.
 ## Ingredients
 
 `ScoreClassifier` with one thing changed at a time, on half of the sets: those on which defaults were chosen, and the
-first of the others, {tried_others}. Of each set there are two scores, and two seeds. *defaults* is what is called
-scorewise above, fitted once more beside its variants, on one machine, so that what differs is the variant; it and the
-six that come after it in the last table are made of the same trainings. What could be chosen before the test rows are
-seen is the best on validation rows; these have been used by every fit to choose moments and a threshold.
+first of the others ({tried_others}). Of each set there are two scores, and two
+seeds. *defaults* is what is called scorewise above, fitted once more beside its variants, on one machine, so that what
+differs is the variant; it and the six that come after it in the last table are made of the same trainings. What could
+be chosen before the test rows are seen is the best on validation rows; these have been used by every fit to choose
+moments and a threshold.
 
 {tried}
 
