@@ -114,22 +114,68 @@ def test_the_ranks_of_the_guide_are_those_of_the_results():
     assert found == {name: pytest.approx(ranks[name], abs=0.005 + 1e-9) for name in GUIDE.values()}
 
 
-def test_what_the_guide_says_of_thresholds_is_what_the_ingredients_say():
-    from benchmarks.quality import data, results, run, tables  # as above
+def test_what_pages_say_of_variants_is_what_the_results_say():
+    from benchmarks.quality import data, pages, results, run, tables  # as above
     from benchmarks.quality.methods import INGREDIENTS
 
-    rows = results.read(results.FOLDER).values()
-    ranks, known = (
-        dict(zip(INGREDIENTS, tables.mean_ranks(tables.grid(rows, INGREDIENTS, of=of)), strict=True))
-        for of in ("test", "validation")
-    )
+    rows = [row for row in results.read(results.FOLDER).values() if row["method"] in INGREDIENTS]
+    whole = tables.grid(rows, INGREDIENTS)
+    of = {"test": rows, "plain": pages.of_scores(rows)["plain scores"]}
+    of["weighted"] = pages.of_scores(rows)["value-weighted scores"]
+    ranks = {
+        name: dict(zip(INGREDIENTS, tables.mean_ranks(tables.grid(some, INGREDIENTS)), strict=True))
+        for name, some in of.items()
+    }
+    known = dict(zip(INGREDIENTS, tables.mean_ranks(tables.grid(rows, INGREDIENTS, of="validation")), strict=True))
+    place = sorted(ranks["test"], key=ranks["test"].get)
     assert min(known, key=known.get) == "best_threshold"
-    fact = f"""
-        on {len(data.tried_on())} sets, two scores of each and {run.PARTLY_SEEDS} seeds, it has the best rank on the
-        validation rows, {known["best_threshold"]:.1f} of {len(known)}, and on test rows {ranks["best_threshold"]:.1f};
-        plug-in has {ranks["plug_in_threshold"]:.1f} there and between {ranks["defaults"]:.1f}.
-    """
-    assert " ".join(fact.split()) in " ".join((DOCS / "choosing.md").read_text(encoding="utf-8").split())
+    assert place[-1] == "score_alone_from_the_start"
+    assert place[4] == "defaults"
+    found = {duel.other: duel for duel in tables.duels(whole, "defaults")}
+    assert [name for name, duel in found.items() if duel.by_set_holm < pages.LEVEL] == []
+    assert [name for name, duel in found.items() if duel.holm < pages.LEVEL] == ["score_alone_from_the_start"]
+    start, bare, score, exact, narrow = (
+        found[name] for name in (place[-1], "best_moment_and_threshold", "no_score", "exact", "narrow")
+    )
+    same = [row[0] - row[INGREDIENTS.index("exact")] for (_, one), row in whole.values.items() if one == "tss"]
+    assert max(map(abs, same)) == pytest.approx(0.002, abs=5e-4)  # as the page of the results says
+    assert sum(abs(one) > tables.TIE for one in same) == len(same) / 2
+
+    def between(duel):  # of the other against the defaults
+        low, high = duel.interval
+        return f"({-duel.gain:+.4f}, from {-high:+.4f} to {-low:+.4f}; p = {duel.by_set:.2f} over sets)".replace(
+            "-", "−"
+        )
+
+    where = f"on {len(data.tried_on())} sets, two scores of each and {run.PARTLY_SEEDS} seeds"
+    expected = {
+        "docs/choosing.md": f"""
+            is the last of {len(place)} variants, {where}: {start.gain:.3f} behind the defaults, {start.losses} of
+                {len(whole.values)} pairs won (p = {start.holm:.3f} over pairs, {start.by_set_holm:.2f} over sets, both
+                by Holm).
+            not without the score ({score.wins} of {len(whole.values)} pairs lost, {score.losses} won), nor without the
+                ensemble and the threshold rule ({bare.wins} lost, {bare.losses} won, −{bare.gain:.3f}; p =
+                {bare.holm:.2f} over pairs, {bare.by_set_holm:.2f} over sets, both by Holm).
+            narrow instead of uniform changes the mean by {between(narrow)[1:].replace(", from", " (from")}.
+            (ranks {ranks["test"]["annealed"]:.1f} and {ranks["test"]["narrow"]:.1f} of {len(place)}).
+            it wins {exact.losses} of {len(whole.values)} pairs, ties {exact.ties} and loses {exact.wins}
+                {between(exact)[:-1]}); for plain TSS, which is {len(same)} of these pairs, both are the same loss.
+            {where}, it has the best rank on the validation rows, {known["best_threshold"]:.1f} of {len(known)}, and on
+                test rows {ranks["test"]["best_threshold"]:.1f}; plug-in has {ranks["test"]["plug_in_threshold"]:.1f}
+                there and between {ranks["test"]["defaults"]:.1f}.
+            ({ranks["weighted"]["plug_in_threshold"]:.1f}, best {ranks["weighted"]["best_threshold"]:.1f}), and on plain
+                scores they are close ({ranks["plain"]["plug_in_threshold"]:.1f}, best
+                {ranks["plain"]["best_threshold"]:.1f}).
+        """,
+        "README.md": f"""
+            Of {len(found)} variants of it, on {len(data.tried_on())} sets with two scores and {run.PARTLY_SEEDS} seeds,
+            the defaults are fifth of {len(place)}.
+        """,
+    }
+    for page, lines in expected.items():
+        told = " ".join((ROOT / page).read_text(encoding="utf-8").split())
+        facts = [" ".join(one.split()) for one in re.split(r"\n {12}(?! )", lines) if one.strip()]
+        assert [fact for fact in facts if fact not in told] == []
 
 
 @dataclass(frozen=True)

@@ -49,8 +49,7 @@ class ScoreClassifier(ScoreParameter, ClassifierMixin, BaseEstimator):  # type: 
     The loss is :math:`\beta \ell + (1 - \beta) H`: a share of minus the expected score, and cross entropy H for the
     rest. Training begins with cross entropy alone, and goes on with the share. All the while the network is judged by
     the score itself, at its best threshold, on rows that are kept for validation; the moments that do best together are
-    what predicts. How much of the score helps depends on the data: of several shares one is chosen by a race, in which
-    the worse half drops out now and then.
+    what predicts. Several shares can be given: one is chosen by a race, in which the worse half drops out now and then.
 
     Args:
         score: A name (see `scorewise.scores.names`) or a `Score`; with labels, one for all or a list of one for each.

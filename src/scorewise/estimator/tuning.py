@@ -2,8 +2,7 @@
 
 The threshold that is best on validation rows is best by chance in part, the more so the fewer events there are. What
 probabilities themselves ask for depends on far less, but on whether they are right. Half-way between them neither error
-counts in full: among the ingredients of benchmarks/quality it falls short of the better of the two by less than either
-does, on average and at worst, though by no more than chance makes.
+counts in full. Among the ingredients of benchmarks/quality none of the three is ahead by more than chance.
 """
 
 from __future__ import annotations
