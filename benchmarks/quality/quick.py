@@ -8,8 +8,8 @@ recipes would be seen.
 
 A single fit says little: by its seed alone a score changes by hundredths. So the task is made up, and of it there is as
 much as wanted: many short stretches to fit to and to choose by, which are the same in every run, and one long stretch
-to judge by. What is left between runs is what methods do by chance, and the mean of many fits has little of it. Of what
-is made of the same training, with an ensemble or without, with one threshold or another, the difference has less still.
+to judge by. What is left between runs is what methods do by chance, and the mean of many fits has little of it. What
+the threshold gains is told by itself, of the same trainings; what the ensemble gains would be lost in chance even so.
 Stretches are short, since what a recipe does well shows where there is little to learn from.
 """
 
@@ -35,6 +35,7 @@ import scorewise as sw
 from benchmarks import command, regression
 from benchmarks.quality import goals
 from benchmarks.quality.data import Task
+from benchmarks.quality.deciding import Decider
 from benchmarks.quality.goals import Goal
 from benchmarks.quality.methods import METHODS
 from benchmarks.quality.rows import Rows
@@ -61,39 +62,32 @@ class Figure:
         fits: On how many stretches.
         beside: Another method, if what is told is the gain on it. Such a gain falls, too, if the other method gets
             better; if that is all there is to it, the figures are made anew.
-        attainable: Whether thresholds are those that are best on the judged rows, so that nothing hangs on them.
     """
 
     method: str
     fits: int
     beside: str | None = None
-    attainable: bool = False
 
     @property
     def name(self) -> str:
         """What the figure is kept under."""
         return f"{self.method} beside {self.beside}" if self.beside else self.method
 
-    def value(self, made: Mapping[str, Sequence[Any]], test: Rows) -> float:
+    def value(self, made: Mapping[str, Sequence[Decider]], test: Rows) -> float:
         """What it is on one stretch.
 
         Args:
             made: Of each method what it made for the scores.
             test: Rows to judge by.
         """
-        judged = _attainable if self.attainable else _reached
 
         def mean(name: str) -> float:
-            return statistics.mean(judged(*one, test) for one in zip(made[name], GOALS, strict=True))
+            return statistics.mean(_judged(*one, test) for one in zip(made[name], GOALS, strict=True))
 
         return mean(self.method) - (mean(self.beside) if self.beside else 0.0)
 
 
-OURS = (
-    Figure("defaults", MOST),
-    Figure("defaults", MOST, beside="best_threshold"),
-    Figure("defaults", MOST, beside="best_moment", attainable=True),
-)
+OURS = (Figure("defaults", MOST), Figure("defaults", MOST, beside="best_threshold"))
 BY_CHANCE = (*OURS, *(Figure(name, MOST // 4) for name in ("plug_in", "wbce_tuned", "focal_tuned")))
 WHAT = (*BY_CHANCE, *(Figure(name, MOST // 8) for name in ("hgb_tuned", "logistic_balanced_tuned")))
 """The last two are the same in every run."""
@@ -112,15 +106,9 @@ RUNS = 16
 """To make the figures of."""
 
 
-def _reached(decider: Any, goal: Goal, test: Rows) -> float:
+def _judged(decider: Decider, goal: Goal, test: Rows) -> float:
     matrix = goal.matrix(decider.decide(test.X), test.y, **test.context)
     return goal.value(matrix, len(test.y))
-
-
-def _attainable(decider: Any, goal: Goal, test: Rows) -> float:
-    probabilities = decider.model.predict_proba(test.X)[:, 1]
-    curve: Any = sw.score_curve(probabilities, test.y, goal.score, goal.weight, **test.context)
-    return float(curve.best()[1])
 
 
 @cache
