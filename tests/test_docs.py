@@ -1,6 +1,7 @@
 """Every page of the documentation has examples, and they run as printed."""
 
 import json
+import math
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -176,6 +177,21 @@ def test_what_pages_say_of_variants_is_what_the_results_say():
         told = " ".join((ROOT / page).read_text(encoding="utf-8").split())
         facts = [" ".join(one.split()) for one in re.split(r"\n {12}(?! )", lines) if one.strip()]
         assert [fact for fact in facts if fact not in told] == []
+
+
+def test_margins_of_the_quick_form_are_those_that_are_told():
+    from benchmarks import regression  # as above
+    from benchmarks.quality import quick
+
+    kept = regression.read(quick.FIGURES)
+    told = " ".join((DOCS / "benchmarks" / "index.md").read_text(encoding="utf-8").split())
+    level, gain = (kept[figure.name]["margin"] for figure in quick.OURS)
+    assert f"{quick.MOST} short stretches" in told
+    assert f"a run is worse if it falls {level:.3f} below" in told
+    assert gain == pytest.approx(level, abs=5e-4)
+    networks = [kept[figure.name]["margin"] for figure in quick.BY_CHANCE if figure not in quick.OURS]
+    assert (round(min(networks), 2), math.ceil(max(networks) * 100) / 100) == (0.02, 0.05)
+    assert {kept[figure.name]["margin"] for figure in quick.WHAT if figure not in quick.BY_CHANCE} == {regression.LEAST}
 
 
 @dataclass(frozen=True)
