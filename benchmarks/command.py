@@ -9,12 +9,15 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import os
 import signal
 import sys
 import threading
+import time
 import warnings
 from collections.abc import Iterable, Iterator
-from multiprocessing import resource_tracker
+from functools import cache
+from multiprocessing import parent_process, resource_tracker
 from typing import Any
 
 import torch
@@ -92,6 +95,21 @@ def be_one_of_several() -> None:
     """What a process does first that is one of several, or was made to be alone with small batches."""
     torch.set_num_threads(1)  # batches are small: a second thread would wait more than work
     tqdm.set_lock(threading.RLock())  # its own is one for all processes: if this one is killed, Python warns of it
+    if parent_process() is not None:
+        _end_with_parent()
+
+
+@cache
+def _end_with_parent() -> None:
+    """End when the process ends that has made this one: killed, it cannot tell, and nobody waits for the rest."""
+    parent = os.getppid()
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(1)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 @contextlib.contextmanager

@@ -123,26 +123,46 @@ def started(tmp_path):
         process.communicate()
 
 
-@pytest.mark.parametrize("name", RUNS)
-def test_ctrl_c_keeps_what_is_finished_and_nothing_else(name, tmp_path, started):
-    code, workers, presses, finished = RUNS[name]
-    process = started(code, tmp_path / "kept", workers)
+def wait_until_they_train(process, workers, tmp_path):
     trained = 0
     while trained < workers and (line := process.stdout.readline()):
         trained += line.count("training")  # nothing else says so, and lines of two workers may run into each other
     assert trained == workers, (tmp_path / "told").read_text()
+
+
+def leaves_nothing(process):
+    """Whether all processes of its group end soon."""
+    until = time.monotonic() + SOON
+    while of_group(process.pid) and time.monotonic() < until:
+        time.sleep(0.05)
+    return not of_group(process.pid)
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_ctrl_c_keeps_what_is_finished_and_nothing_else(name, tmp_path, started):
+    code, workers, presses, finished = RUNS[name]
+    process = started(code, tmp_path / "kept", workers)
+    wait_until_they_train(process, workers, tmp_path)
     for _ in range(presses):
         os.killpg(process.pid, signal.SIGINT)
         time.sleep(0.1)
     assert process.wait(SOON) == 130
-    until = time.monotonic() + SOON
-    while of_group(process.pid) and time.monotonic() < until:
-        time.sleep(0.05)
-    assert not of_group(process.pid)
+    assert leaves_nothing(process)
     assert (tmp_path / "told").read_text() == TOLD
     rows = results.read(tmp_path / "kept")
     assert {key[1:] for key in rows} == finished
     assert not any(row["error"] for row in rows.values())
+
+
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
+def test_processes_end_with_the_one_that_has_made_them(how, tmp_path, started):
+    """Which is killed alone, and cannot tell them."""
+    process = started(QUALITY, tmp_path / "kept", 2)
+    wait_until_they_train(process, 2, tmp_path)
+    process.send_signal(how)
+    assert process.wait(SOON) == -how
+    assert leaves_nothing(process)
+    assert {key[1:] for key in results.read(tmp_path / "kept")} == RUNS["quality"][3]
 
 
 @pytest.fixture
