@@ -185,7 +185,7 @@ def chosen(schema: Mapping[str, pl.DataType], asked: Asked) -> tuple[str, list[s
     free = [name for name in there if name not in used]
     models = [name for name in free if schema[name].is_numeric() or schema[name] == pl.Boolean]
     if not models:
-        rest = f": {columns.listed(free)} hold text" if free else ""
+        rest = f": {columns.listed(free)} {'holds' if len(free) == 1 else 'hold'} text" if free else ""
         raise InputError(f"{asked.source.name} has no column of numbers that could be predictions{rest}.")
     return target, models
 
